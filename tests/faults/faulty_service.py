@@ -2,7 +2,8 @@
 
 FAULT: a name in `KILLS` or `MORE_KILLS` (the process dies by SIGKILL when it passes that point for
 the NUMBERth time), `dies_of_batches` (it dies when an import stores more than NUMBER lines at
-once), `engine_refuses` (the first NUMBER inserts fail) or `clock_jumps` (the clock jumps by hours
+once), `dies_of_row` (it dies when the engine reads an event with the name `bad NUMBER`),
+`engine_refuses` (the first NUMBER inserts fail) or `clock_jumps` (the clock jumps by hours
 at every NUMBERth reading).
 """
 
@@ -136,6 +137,17 @@ def die_of_batches(number: int) -> None:
     Intake.submit_from_thread = submitted  # type: ignore[method-assign]
 
 
+def die_of_row(number: int) -> None:
+    insert = Warehouse.insert_json_rows
+
+    def inserted(warehouse: Warehouse, table: str, rows: bytes, *more: Any) -> bool:
+        if f'"bad {number}"'.encode() in rows:
+            die()
+        return insert(warehouse, table, rows, *more)
+
+    Warehouse.insert_json_rows = inserted  # type: ignore[method-assign]
+
+
 def refuse(number: int) -> None:
     insert, calls = Warehouse.insert_json_rows, count(1)
 
@@ -167,6 +179,8 @@ def main() -> None:
         jump(number)
     elif fault == "dies_of_batches":
         die_of_batches(number)
+    elif fault == "dies_of_row":
+        die_of_row(number)
     else:
         kill_at(fault, number)
 

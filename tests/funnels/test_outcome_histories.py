@@ -119,6 +119,7 @@ class History:
             subjects,
             self.services.settings,
             self.clock,
+            self.services.attempts,
         )
         self.outcomes = OutcomeService(self.maintenance, self.services.settings, self.clock)
         self.services.results._runner._outcomes = self.outcomes

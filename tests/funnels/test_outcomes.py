@@ -137,6 +137,24 @@ def outcomes_stay_stored_when_a_row_gets_a_name(funnel: Stored) -> None:
     assert [mark.build for mark in marks(funnel)] == [before.build]
 
 
+def test_outcomes_whose_build_ended_the_process_wait_before_the_next_build(
+    funnel: Stored, services: Services, clock: ShiftedClock
+) -> None:
+    funnel.from_outcomes()
+    [mark] = marks(funnel)
+    retire(funnel)
+    folder = services.settings.data / "attempts"
+    folder.mkdir(exist_ok=True)
+    (folder / mark.outcome).write_text(f"{clock()}\n" * 2)  # Two processes died.
+    registry = services.outcome_maintenance.registry
+    funnel.ask()
+    eventually(lambda: not registry.pending_builds() and not registry.may_build(mark.outcome))
+    assert (marks(funnel), funnel.ask()["servedFrom"]) == ([], "query")
+    clock.advance(seconds=3_600)
+    funnel.from_outcomes()
+    assert not list(folder.iterdir())
+
+
 def outcomes_of_older_counting_rules_are_rebuilt(funnel: Stored) -> None:
     funnel.from_outcomes()
     [before] = marks(funnel)

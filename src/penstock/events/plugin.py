@@ -131,7 +131,7 @@ def build(
     """
     settings, clock, database, warehouse, validation, attempts = core
     limits = QuarantineLimits(settings.limits.quarantine_rows, settings.limits.quarantine_bytes)
-    shipper = Shipper(database, warehouse, clock, limits)
+    shipper = Shipper(database, warehouse, clock, limits, attempts)
     intake = Intake(
         database,
         clock,
@@ -147,6 +147,7 @@ def build(
         accounts.website_service,
         shipper,
         clock,
+        attempts,
         forget_in_other_rooms=forget_in_other_rooms,
         read_exports=read_exports,
     )

@@ -5,6 +5,9 @@ a crash at any point, the same rows are sent again under the same number, which 
 they had already arrived. If the engine cannot read the rows of a shipment, the shipment is split in
 half, with new numbers, until each bad row has its own shipment. Bad rows go into the quarantine.
 After any other error, the same shipment is sent again.
+
+If the process dies while the embedded engine reads a shipment, its rows count as unreadable, so
+that they do not end the process at each start.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -17,6 +20,7 @@ from typing import NamedTuple
 import structlog
 from msgspec import json
 
+from penstock.base.attempts import Attempts
 from penstock.base.clock import Clock
 from penstock.base.errors import StoreUnavailable
 from penstock.base.metrics import counter
@@ -52,6 +56,8 @@ _FAULTS_OF_ROWS = frozenset((*_PARSE_ERRORS, *_VALUE_ERRORS))
 its tables, limits, privileges or disk.
 """
 _MAX_MESSAGE_CHARS = 500
+_DIED = "process_died"
+_MAX_DEATHS_OF_ROW = 3
 _SHIPMENT_BUNDLES = 500
 _PIECE_BYTES = 32 * 1024 * 1024
 # Gather commits into one insert, because each insert is a part that the engine must merge later.
@@ -75,8 +81,12 @@ class Shipper:
         warehouse: Warehouse,
         clock: Clock,
         limits: QuarantineLimits = QuarantineLimits(1000, 10 * 1024**2),  # noqa: B008 - immutable
+        attempts: Attempts | None = None,
     ) -> None:
-        """Create a shipper. limits: limits of the quarantine."""
+        """Create a shipper. limits: limits of the quarantine. attempts: marks shipments while the
+        embedded engine reads them; None marks nothing.
+        """
+        self._attempts = attempts if warehouse.folder is not None else None
         self._outbox, self._warehouse = Outbox(database, clock, limits), warehouse
         self._clock = clock
         self._installation_id: str | None = None
@@ -171,23 +181,42 @@ class Shipper:
             if shipment is None:
                 return False
             self._mark(shipment.number)
-            for number, piece in enumerate(_pieces(shipment)):
-                token = f"{self.installation_id()}-{shipment.number}-{number}"
-                try:
-                    self._insert(target, piece, token)
-                except StoreUnavailable:
-                    self._note_failure("unavailable")
-                    raise
-                except QueryFailed as error:
-                    self._note_failure(f"engine error {error.code}")
-                    self._require_fault_of_rows(error, target, piece)
-                    _note_refusal(shipment, error)
-                    break
-                shipment.shipped += piece.bundles
-                _SHIPMENTS.labels("stored").inc()
+            with self._attempt(shipment) as deaths:
+                self._send(shipment, target, deaths)
         with self._shipped:
             self._shipped.notify_all()
         return True
+
+    @contextmanager
+    def _attempt(self, shipment: Shipment) -> Iterator[int]:
+        """Mark a shipment while it is sent. Yields how often the process died during this."""
+        if self._attempts is None:
+            yield 0
+            return
+        subject = f"shipment-{shipment.number}"
+        deaths = self._attempts.deaths(subject)
+        with self._attempts.attempt(subject):
+            yield deaths
+        self._attempts.forget(subject)
+
+    def _send(self, shipment: Shipment, target: Target, deaths: int) -> None:
+        """Insert the rows of a shipment, as far as the engine accepts them."""
+        for number, piece in enumerate(_pieces(shipment)):
+            if deaths and not self._holds_any(target, piece) and _is_given_up(shipment, deaths):
+                break
+            token = f"{self.installation_id()}-{shipment.number}-{number}"
+            try:
+                self._insert(target, piece, token)
+            except StoreUnavailable:
+                self._note_failure("unavailable")
+                raise
+            except QueryFailed as error:
+                self._note_failure(f"engine error {error.code}")
+                self._require_fault_of_rows(error, target, piece)
+                _note_refusal(shipment, error)
+                break
+            shipment.shipped += piece.bundles
+            _SHIPMENTS.labels("stored").inc()
 
     def _mark(self, number: int) -> None:
         """Send a shipment's number to the event store before its rows. See `newest_shipments`."""
@@ -291,12 +320,38 @@ def _note_refusal(shipment: Shipment, error: QueryFailed) -> None:
     If memory is insufficient even for a single row, raises the error again, because the row is not
     at fault.
     """
-    rest = shipment.bundles[shipment.shipped :]
-    if len(rest) > 1 or "\n" in rest[0].lines:
-        log.warning("shipment_halved", shipment=shipment.number, code=error.code)
+    code = str(error.code)
+    if (row := _single_row(shipment, code)) is None:
         return
     if error.code == MEMORY_LIMIT_EXCEEDED:
         raise error
-    message = str(error).splitlines()[0][:_MAX_MESSAGE_CHARS]
-    shipment.refused = UnshippableRow(rest[0].lines, str(error.code), message)
-    log.error("row_quarantined", shipment=shipment.number, target=shipment.target, code=error.code)
+    _quarantine(shipment, row, code, str(error).splitlines()[0][:_MAX_MESSAGE_CHARS])
+
+
+def _is_given_up(shipment: Shipment, deaths: int) -> bool:
+    """Record what happens to rows during which the process died, as `_note_refusal` does.
+
+    Returns False for a single row that may be tried again, because the process may have died for
+    another reason.
+    """
+    row = _single_row(shipment, _DIED)
+    if row is None:
+        return True
+    if deaths < _MAX_DEATHS_OF_ROW:
+        return False
+    _quarantine(shipment, row, _DIED, f"The service stopped {deaths} times while it stored this.")
+    return True
+
+
+def _single_row(shipment: Shipment, code: str) -> str | None:
+    """Return the only remaining row of a shipment; None for several, which are split in half."""
+    rest = shipment.bundles[shipment.shipped :]
+    if len(rest) > 1 or "\n" in rest[0].lines:
+        log.warning("shipment_halved", shipment=shipment.number, code=code)
+        return None
+    return rest[0].lines
+
+
+def _quarantine(shipment: Shipment, row: str, code: str, message: str) -> None:
+    shipment.refused = UnshippableRow(row, code, message)
+    log.error("row_quarantined", shipment=shipment.number, target=shipment.target, code=code)

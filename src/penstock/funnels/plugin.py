@@ -120,12 +120,14 @@ def build(
     read_gaps: finds the imports and deletions that limit the coverage of a report.
     read_slugs, wait_for_clicks: functions of the links room.
     """
-    settings, clock, database, warehouse, *_ = core
+    settings, clock, database, warehouse, _, attempts = core
     segments = SavedSegmentService(database, warehouse, clock)
     internal_traffic = InternalTrafficService(database, warehouse, clock)
     funnels = FunnelService(database, warehouse, clock, segments, internal_traffic)
     subjects = SubjectReader(accounts.website_service, funnels)
-    outcome_maintenance = OutcomeMaintenance(warehouse, database, subjects, settings, clock)
+    outcome_maintenance = OutcomeMaintenance(
+        warehouse, database, subjects, settings, clock, attempts
+    )
     outcomes = OutcomeService(outcome_maintenance, settings, clock)
     runner = FunnelQueryRunner(
         warehouse,

@@ -14,6 +14,7 @@ from penstock.accounts.audit import service as audit
 from penstock.accounts.audit.model import Action
 from penstock.accounts.model import Caller, Website
 from penstock.accounts.websites.service import WebsiteService
+from penstock.base.attempts import Attempts
 from penstock.base.clock import Clock
 from penstock.base.errors import ConcurrentUpdate, NotFound, Unavailable
 from penstock.base.ids import DeletionId, ImportId, WebsiteId, WorkspaceId, new_id
@@ -76,6 +77,7 @@ class DeletionService:
         websites: WebsiteService,
         shipper: Shipper,
         clock: Clock,
+        attempts: Attempts,
         *,
         forget_in_other_rooms: ForgetVisitors,
         read_exports: ReadExports,
@@ -89,7 +91,7 @@ class DeletionService:
         self._database, self._websites, self._clock = database, websites, clock
         self._warehouse_deletion = WarehouseDeletion(warehouse, pause=lambda: None)
         self.worker = DeletionWorker(
-            database, warehouse, shipper, clock, forget_in_other_rooms
+            database, warehouse, shipper, clock, attempts, forget_in_other_rooms
         ).worker
 
     @asynccontextmanager

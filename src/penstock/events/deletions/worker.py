@@ -9,6 +9,7 @@ from dataclasses import replace
 import structlog
 from sqlalchemy import Connection
 
+from penstock.base.attempts import Attempts
 from penstock.base.chunks import chunks
 from penstock.base.clock import Clock
 from penstock.base.errors import StoreUnavailable
@@ -42,6 +43,10 @@ _IDS_PER_READ = 500
 _STORE_ERRORS = (QueryFailed, StoreUnavailable, OSError)
 
 
+class DeletionHeld(Exception):
+    """The process died repeatedly during a deletion, so the deletion waits."""
+
+
 class DeletionDelayed(Exception):
     """A deletion could not be performed now.
 
@@ -58,9 +63,10 @@ class DeletionWorker:
         warehouse: Warehouse,
         shipper: Shipper,
         clock: Clock,
+        attempts: Attempts,
         forget_in_other_rooms: ForgetVisitors,
     ) -> None:
-        self._forget_in_other_rooms = forget_in_other_rooms
+        self._forget_in_other_rooms, self._attempts = forget_in_other_rooms, attempts
         self._database, self._shipper, self._clock = database, shipper, clock
         self._warehouse = warehouse
         self._warehouse_deletion = WarehouseDeletion(warehouse, pause=self._pause)
@@ -103,7 +109,7 @@ class DeletionWorker:
     def _try(self, deletion: Deletion) -> None:
         """Perform a deletion. If it fails, the other deletions continue, unless a store is down."""
         try:
-            self._perform(deletion)
+            self._attempt(deletion)
         except WorkerStopped:
             raise
         except Exception as error:
@@ -121,11 +127,20 @@ class DeletionWorker:
         """Whether other deletions may succeed despite this error."""
         return error.code == WAREHOUSE_UNAVAILABLE and self._warehouse.answers()
 
+    def _attempt(self, deletion: Deletion) -> None:
+        """Perform a deletion, unless the process died of it lately."""
+        if self._attempts.held_ms(deletion.id):
+            raise DeletionHeld
+        with self._attempts.attempt(deletion.id):
+            self._perform(deletion)
+        self._attempts.forget(deletion.id)
+
     def _perform(self, deletion: Deletion) -> None:
         while (step := deletion.step) is not None:
             if deletion.state is DeletionState.QUEUED:
                 deletion = self._save(replace(deletion, state=DeletionState.RUNNING))
             deletion = self._save(_advance(self._steps[step](deletion), step, self._clock()))
+            self._attempts.note_progress(deletion.id)
 
     def _save(self, deletion: Deletion) -> Deletion:
         deletion = replace(deletion, updated_at_ms=self._clock())
@@ -135,11 +150,14 @@ class DeletionWorker:
 
     def _save_delay(self, deletion: Deletion, error: Exception) -> None:
         """Show the reason in the deletion's record, if the metadata DB responds."""
-        message = (
-            "A store did not respond or finish in time; Penstock will try again."
-            if isinstance(error, _STORE_ERRORS)
-            else "Penstock will try again; the service log has the details."
-        )
+        message = "Penstock will try again; the service log has the details."
+        if isinstance(error, _STORE_ERRORS):
+            message = "A store did not respond or finish in time; Penstock will try again."
+        if isinstance(error, DeletionHeld):
+            message = (
+                "The service stopped repeatedly during this deletion, and may have too little "
+                "memory for it. Penstock will try again within a day."
+            )
         try:
             with self._database.read() as db:
                 saved = store.find(db, deletion.workspace_id, deletion.id)

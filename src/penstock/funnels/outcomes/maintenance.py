@@ -9,12 +9,13 @@ from functools import partial
 import structlog
 from anyio import CancelScope, CapacityLimiter, to_thread
 
+from penstock.base.attempts import Attempts
 from penstock.base.clock import Clock
 from penstock.base.worker import Worker, WorkerStopped
 from penstock.funnels.outcomes.background import BackgroundWork
 from penstock.funnels.outcomes.builds import OutcomeBuilder
 from penstock.funnels.outcomes.locks import OutcomeLocks
-from penstock.funnels.outcomes.model import Overtaken, PendingBuild, Unsettled
+from penstock.funnels.outcomes.model import Mark, Overtaken, PendingBuild, Unsettled
 from penstock.funnels.outcomes.refresh import OutcomeRefresher
 from penstock.funnels.outcomes.registry import OutcomeRegistry
 from penstock.funnels.outcomes.rows import OutcomeRows
@@ -47,8 +48,9 @@ class OutcomeMaintenance:
         subjects: SubjectReader,
         settings: Settings,
         clock: Clock,
+        attempts: Attempts,
     ) -> None:
-        self._warehouse, self._clock = warehouse, clock
+        self._warehouse, self._clock, self._attempts = warehouse, clock, attempts
         self.subjects = subjects
         self.is_enabled = settings.stored_outcomes > 0 and warehouse.cluster is None
         self.is_embedded = warehouse.folder is not None
@@ -131,15 +133,31 @@ class OutcomeMaintenance:
             self._run_tasks(
                 [
                     self.rows.drop_unmarked,
-                    *(
-                        partial(self._builder.build, pending)
-                        for pending in self.registry.pending_builds()
-                    ),
-                    *(partial(self.upkeep.maintain, mark) for mark in self.registry.marks()),
+                    *(partial(self._build, build) for build in self.registry.pending_builds()),
+                    *(partial(self._maintain, mark) for mark in self.registry.marks()),
                     self.upkeep.compare_sample,
                     self._forget_old_changes,
                 ]
             )
+
+    def _build(self, pending: PendingBuild) -> None:
+        """Run a build. It is given up for a while if the process died of it lately."""
+        outcome = pending.subject.outcome
+        if held_ms := self._attempts.held_ms(outcome):
+            self.registry.postpone(outcome, held_ms)
+            self.registry.end_build(pending)
+            return
+        with self._attempts.attempt(outcome):
+            self._builder.build(pending)
+        self._attempts.forget(outcome)
+
+    def _maintain(self, mark: Mark) -> None:
+        """Maintain an outcome, unless the process died of it lately."""
+        if self._attempts.held_ms(mark.outcome):
+            return
+        with self._attempts.attempt(mark.outcome):
+            self.upkeep.maintain(mark)
+        self._attempts.forget(mark.outcome)
 
     def _prepare(self) -> None:
         """Check at startup whether outcomes can be stored, and resume merges."""
