@@ -27,4 +27,5 @@ class WorkBudget:
 
     def is_spent(self) -> bool:
         """Whether nothing more may be added. The last text may exceed the budget."""
-        return min(self.items, self.size, self.values) <= 0 or monotonic() >= self.until_s
+        has_rest = self.items > 0 and self.size > 0 and self.values > 0
+        return not has_rest or monotonic() >= self.until_s

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from time import monotonic
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from penstock.accounts.model import Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.attempts import MAX_DEATHS, Attempts
 from penstock.base.clock import Clock
-from penstock.base.errors import Fault, Invalid, StoreUnavailable, Unavailable
+from penstock.base.errors import Invalid, StoreUnavailable, Unavailable
 from penstock.base.event_limits import MAX_EVENT_BYTES
 from penstock.base.ids import WorkspaceId
 from penstock.base.work_budget import WorkBudget
@@ -26,12 +26,11 @@ from penstock.base.worker import Worker, WorkerStopped
 from penstock.events import store as events_store
 from penstock.events.fields import EventValidationContext
 from penstock.events.imports import store
+from penstock.events.imports.batches import Batch, advance, rejected_row, without_rejected
 from penstock.events.imports.bugs import log_bug
 from penstock.events.imports.entries import (
     Occurrences,
-    line_excerpt,
     read_line,
-    stated_ms,
 )
 from penstock.events.imports.files import ImportFiles
 from penstock.events.imports.formats.reader import ReaderLimits, Row, UnreadableFile
@@ -46,9 +45,9 @@ from penstock.events.imports.model import (
     stopped,
 )
 from penstock.events.intake import Intake
-from penstock.events.model import EventCounts, NewEvent, Receipt, Rejected, Status
+from penstock.events.model import EventCounts, NewEvent
 from penstock.events.transaction import Outcome
-from penstock.identity.model import CONFLICT, Claim, Notice, Resolution
+from penstock.identity.model import Claim
 from penstock.metadb.database import Database
 from penstock.settings import Settings
 
@@ -91,24 +90,6 @@ class _ReadItems(Protocol):
     def __call__(
         self, text: bytes, *, context: EventValidationContext
     ) -> list[NewEvent | Claim]: ...
-
-
-class Batch(NamedTuple):
-    """The events, identity claims and rejected lines in some rows.
-
-    items: events and claims, in the order of the file. item_rows: the row of each item. lines_read,
-    bytes_read: how much of the file has been read by the end of the batch. identify_lines: number
-    of lines with claims and no event. empty_lines, ignored_lines: numbers of lines skipped.
-    """
-
-    items: list[NewEvent | Claim]
-    item_rows: list[Row]
-    rejects: list[Reject]
-    lines_read: int
-    bytes_read: int
-    identify_lines: int
-    empty_lines: int
-    ignored_lines: int
 
 
 @dataclass(slots=True)
@@ -367,13 +348,13 @@ class ImportWorker:
             empty_lines += row.empty_lines
             ignored_lines += row.ignored_lines
             if row.faults:
-                rejects.append(_reject(row, row.faults))
+                rejects.append(rejected_row(row, row.faults))
                 budget.spend(len(row.faults), row.content)
             elif row.content:
                 try:
                     read = read_items(row.content, context=context)
                 except Invalid as error:
-                    rejects.append(_reject(row, error.faults))
+                    rejects.append(rejected_row(row, error.faults))
                     budget.spend(len(error.faults), row.content)
                 else:
                     identify_lines += isinstance(read[-1], Claim)
@@ -404,89 +385,3 @@ def _through(source: Iterator[Row], last_line: int) -> Iterator[Row]:
         yield row
         if row.lines_read >= last_line:
             return
-
-
-def _reject(row: Row, faults: Sequence[Fault]) -> Reject:
-    if not row.content:
-        return Reject(row.line, faults)
-    return Reject(row.line, faults, stated_ms(row.content), line_excerpt(row.content))
-
-
-def without_rejected(batch: Batch, outcomes: Sequence[Outcome]) -> tuple[Batch, list[Outcome]]:
-    """Move events that the intake refused to the batch's rejects.
-
-    Returns the batch and the remaining outcomes.
-    """
-    if not any(isinstance(outcome, Rejected) for outcome in outcomes):
-        return batch, list(outcomes)
-    items, item_rows, rejects = list[NewEvent | Claim](), list[Row](), list(batch.rejects)
-    remaining = list[Outcome]()
-    for item, row, outcome in zip(batch.items, batch.item_rows, outcomes, strict=True):
-        if isinstance(outcome, Rejected):
-            assert isinstance(item, NewEvent)
-            excerpt = line_excerpt(row.content)
-            rejects.append(Reject(row.line, (outcome.fault,), item.occurred_at_ms, excerpt))
-        else:
-            items.append(item)
-            item_rows.append(row)
-            remaining.append(outcome)
-    return batch._replace(items=items, item_rows=item_rows, rejects=rejects), remaining
-
-
-def advance(job: ImportJob, batch: Batch, outcomes: Sequence[Outcome]) -> ImportJob:
-    """Return the job after a batch. outcomes: one per item of the batch."""
-    events = [item for item in batch.items if isinstance(item, NewEvent)]
-    receipts = [outcome for outcome in outcomes if isinstance(outcome, Receipt)]
-    times_ms = [event.occurred_at_ms for event in events]
-    affected_ms = times_ms + [
-        at_ms for reject in batch.rejects for at_ms in _possible_times(reject, job)
-    ]
-    new_warnings = {warning.code for event in events for warning in event.warnings}
-    repeated = sum(receipt.status is Status.DUPLICATE for receipt in receipts)
-    conflicts = {
-        row.line
-        for row, outcome in zip(batch.item_rows, outcomes, strict=True)
-        if (notices := _notices(outcome)) and CONFLICT in notices
-    }
-    first_event_at_ms, last_event_at_ms = _widen(
-        job.first_event_at_ms, job.last_event_at_ms, times_ms
-    )
-    affected_from_ms, affected_to_ms = _widen(job.affected_from_ms, job.affected_to_ms, affected_ms)
-    return replace(
-        job,
-        lines_read=batch.lines_read,
-        bytes_read=batch.bytes_read,
-        identify_lines=job.identify_lines + batch.identify_lines,
-        empty_lines=job.empty_lines + batch.empty_lines,
-        ignored_lines=job.ignored_lines + batch.ignored_lines,
-        identity_conflicts=job.identity_conflicts + len(conflicts),
-        accepted=job.accepted + len(receipts) - repeated,
-        duplicates=job.duplicates + repeated,
-        rejected=job.rejected + len(batch.rejects),
-        first_event_at_ms=first_event_at_ms,
-        last_event_at_ms=last_event_at_ms,
-        warnings=tuple(sorted({*job.warnings, *new_warnings})),
-        affected_from_ms=affected_from_ms,
-        affected_to_ms=affected_to_ms,
-    )
-
-
-def _notices(outcome: Outcome) -> Sequence[Notice]:
-    if isinstance(outcome, Receipt):
-        return outcome.warnings
-    return outcome.notices if isinstance(outcome, Resolution) else ()
-
-
-def _widen(
-    first_ms: int | None, last_ms: int | None, times_ms: list[int]
-) -> tuple[int | None, int | None]:
-    """Extend a period to include more times. An empty period is `None, None`."""
-    known = [at_ms for at_ms in (first_ms, last_ms, *times_ms) if at_ms is not None]
-    return min(known, default=None), max(known, default=None)
-
-
-def _possible_times(reject: Reject, job: ImportJob) -> list[int]:
-    """Return the time of a rejected line. If the time is unknown, returns its earliest and latest
-    possible times.
-    """
-    return [0, job.created_at_ms] if reject.stated_ms is None else [reject.stated_ms]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from penstock.base.errors import Malformed
 from penstock.base.event_limits import MAX_PROPERTY_KEYS
 from penstock.base.patterns import is_decimal
-from penstock.events.imports.formats.reader import SAMPLE_ROWS, Sample
+from penstock.events.imports.formats.reader import SAMPLE_ROWS, Sample, has_too_many_values
 from penstock.events.imports.formats.schema import (
     FIELDS,
     MAX_COLUMNS,
@@ -251,8 +251,11 @@ def _parsed(value: Any) -> Any:
     """Return the object or array that a cell contains as JSON text; any other value unchanged."""
     if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
         return value
+    text = value.encode("utf-8", "replace")
+    if has_too_many_values(text):
+        return value
     try:
-        return parse_json(value.encode("utf-8", "replace"))
+        return parse_json(text)
     except Malformed:
         return value
 

@@ -1,0 +1,118 @@
+"""Batches of an import: what was read, and how it changes the import's progress."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from penstock.base.errors import Fault
+from penstock.events.imports.entries import line_excerpt, stated_ms
+from penstock.events.imports.formats.reader import Row
+from penstock.events.imports.model import ImportJob, Reject
+from penstock.events.model import NewEvent, Receipt, Rejected, Status
+from penstock.events.transaction import Outcome
+from penstock.identity.model import CONFLICT, Claim, Notice, Resolution
+
+
+class Batch(NamedTuple):
+    """The events, identity claims and rejected lines in some rows.
+
+    items: events and claims, in the order of the file. item_rows: the row of each item. lines_read,
+    bytes_read: how much of the file has been read by the end of the batch. identify_lines: number
+    of lines with claims and no event. empty_lines, ignored_lines: numbers of lines skipped.
+    """
+
+    items: list[NewEvent | Claim]
+    item_rows: list[Row]
+    rejects: list[Reject]
+    lines_read: int
+    bytes_read: int
+    identify_lines: int
+    empty_lines: int
+    ignored_lines: int
+
+
+def rejected_row(row: Row, faults: Sequence[Fault]) -> Reject:
+    """Return the rejected line of a row, with an excerpt of its content."""
+    if not row.content:
+        return Reject(row.line, faults)
+    return Reject(row.line, faults, stated_ms(row.content), line_excerpt(row.content))
+
+
+def without_rejected(batch: Batch, outcomes: Sequence[Outcome]) -> tuple[Batch, list[Outcome]]:
+    """Move events that the intake refused to the batch's rejects.
+
+    Returns the batch and the remaining outcomes.
+    """
+    if not any(isinstance(outcome, Rejected) for outcome in outcomes):
+        return batch, list(outcomes)
+    items, item_rows, rejects = list[NewEvent | Claim](), list[Row](), list(batch.rejects)
+    remaining = list[Outcome]()
+    for item, row, outcome in zip(batch.items, batch.item_rows, outcomes, strict=True):
+        if isinstance(outcome, Rejected):
+            assert isinstance(item, NewEvent)
+            excerpt = line_excerpt(row.content)
+            rejects.append(Reject(row.line, (outcome.fault,), item.occurred_at_ms, excerpt))
+        else:
+            items.append(item)
+            item_rows.append(row)
+            remaining.append(outcome)
+    return batch._replace(items=items, item_rows=item_rows, rejects=rejects), remaining
+
+
+def advance(job: ImportJob, batch: Batch, outcomes: Sequence[Outcome]) -> ImportJob:
+    """Return the job after a batch. outcomes: one per item of the batch."""
+    events = [item for item in batch.items if isinstance(item, NewEvent)]
+    receipts = [outcome for outcome in outcomes if isinstance(outcome, Receipt)]
+    times_ms = [event.occurred_at_ms for event in events]
+    affected_ms = times_ms + [
+        at_ms for reject in batch.rejects for at_ms in _possible_times(reject, job)
+    ]
+    new_warnings = {warning.code for event in events for warning in event.warnings}
+    repeated = sum(receipt.status is Status.DUPLICATE for receipt in receipts)
+    conflicts = {
+        row.line
+        for row, outcome in zip(batch.item_rows, outcomes, strict=True)
+        if (notices := _notices(outcome)) and CONFLICT in notices
+    }
+    first_event_at_ms, last_event_at_ms = _widen(
+        job.first_event_at_ms, job.last_event_at_ms, times_ms
+    )
+    affected_from_ms, affected_to_ms = _widen(job.affected_from_ms, job.affected_to_ms, affected_ms)
+    return replace(
+        job,
+        lines_read=batch.lines_read,
+        bytes_read=batch.bytes_read,
+        identify_lines=job.identify_lines + batch.identify_lines,
+        empty_lines=job.empty_lines + batch.empty_lines,
+        ignored_lines=job.ignored_lines + batch.ignored_lines,
+        identity_conflicts=job.identity_conflicts + len(conflicts),
+        accepted=job.accepted + len(receipts) - repeated,
+        duplicates=job.duplicates + repeated,
+        rejected=job.rejected + len(batch.rejects),
+        first_event_at_ms=first_event_at_ms,
+        last_event_at_ms=last_event_at_ms,
+        warnings=tuple(sorted({*job.warnings, *new_warnings})),
+        affected_from_ms=affected_from_ms,
+        affected_to_ms=affected_to_ms,
+    )
+
+
+def _notices(outcome: Outcome) -> Sequence[Notice]:
+    if isinstance(outcome, Receipt):
+        return outcome.warnings
+    return outcome.notices if isinstance(outcome, Resolution) else ()
+
+
+def _widen(
+    first_ms: int | None, last_ms: int | None, times_ms: list[int]
+) -> tuple[int | None, int | None]:
+    """Extend a period to include more times. An empty period is `None, None`."""
+    known = [at_ms for at_ms in (first_ms, last_ms, *times_ms) if at_ms is not None]
+    return min(known, default=None), max(known, default=None)
+
+
+def _possible_times(reject: Reject, job: ImportJob) -> list[int]:
+    """Return the time of a rejected line. If the time is unknown, returns its earliest and latest
+    possible times.
+    """
+    return [0, job.created_at_ms] if reject.stated_ms is None else [reject.stated_ms]
