@@ -42,6 +42,7 @@ class ValueBudget(NamedTuple):
 
 
 EVENT = ValueBudget("An event", MAX_EVENT_VALUES, "Send long lists as text, or as several events.")
+LINE = ValueBudget("A line", MAX_EVENT_VALUES, "Shorten its arrays, or store them as text.")
 EVENTS = ValueBudget("A body with events", 300_000, "Send the events in several bodies.")
 WEBHOOK = ValueBudget("A webhook", 50_000, "Turn off what you do not need at the provider.")
 FORM = ValueBudget("A body", 10_000, "Shorten its lists.")

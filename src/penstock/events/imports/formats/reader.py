@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from penstock.base.errors import Fault
-from penstock.base.event_limits import MAX_EVENT_VALUES
-from penstock.base.value_budget import has_more_values
+from penstock.base.value_budget import LINE
 from penstock.events.imports.formats.schema import ImportMapping
 
 HEAD_BYTES = 4096
@@ -18,12 +17,7 @@ shorter.
 SAMPLE_ROWS = 20
 """Maximum number of rows in a sample, from which a mapping is guessed."""
 
-TOO_MANY_VALUES = Fault(
-    "",
-    "too_many_values",
-    f"A line may have at most {MAX_EVENT_VALUES:,} JSON values, nested ones included. Shorten its "
-    "arrays, or store them as text.",
-)
+TOO_MANY_VALUES = LINE.fault()
 
 
 class UnreadableFile(Exception):
@@ -114,7 +108,7 @@ def too_long(max_bytes: int) -> Fault:
 
 def has_too_many_values(text: bytes) -> bool:
     """Whether the JSON text of a line must be rejected without decoding it."""
-    return has_more_values(text, MAX_EVENT_VALUES)
+    return not LINE.has_room_for(text)
 
 
 def within_values(rows: Iterator[Row]) -> Iterator[Row]:
