@@ -78,7 +78,7 @@ class RecordingWarehouse(Warehouse):
         parameters: Mapping[str, Any] | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-        if sql not in NO_REPORTS and not sql.startswith("SELECT match("):
+        if sql not in NO_REPORTS:
             self.reports.append(sql)
             if self.before is not None:
                 super().query(self.before)

@@ -82,6 +82,7 @@ _DIRECT_ROUTES = [route for room in ROOMS for route in room.direct_routes]
 
 _VALIDATION = QueueLimits(slots=4, slots_per_key=2, waiting=400, waiting_per_key=50)
 """Limits of validation. It runs in Python, so more threads would only share one core."""
+_DEFINITION_CHECKS = QueueLimits(slots=2, slots_per_key=1, waiting=200, waiting_per_key=50)
 
 
 class Services(SimpleNamespace):
@@ -109,9 +110,15 @@ def build_services(
             warehouse,
         )
     database, warehouse = stores or open_stores(settings)
-    validation = FairQueue("requests", _VALIDATION)
-    attempts = Attempts(settings.data / "attempts", clock)
-    core = Core(settings, clock, database, warehouse, validation, attempts)
+    core = Core(
+        settings,
+        clock,
+        database,
+        warehouse,
+        validation=FairQueue("requests", _VALIDATION),
+        definition_checks=FairQueue("requests", _DEFINITION_CHECKS),
+        attempts=Attempts(settings.data / "attempts", clock),
+    )
     nodes = nodes_room.build(core)
     box = SecretBox.from_settings(settings)
     accounts = accounts_room.build(core, box)

@@ -19,10 +19,11 @@ from penstock.warehouse.client import Warehouse
 
 
 class Core(NamedTuple):
-    """Settings, time, both open stores, the queue for CPU-heavy work, and the marks of work.
+    """Settings, time, both open stores, the queues for CPU-heavy work, and the marks of work.
 
-    validation: queue for validating large bodies; its key is the workspace. attempts: marks the
-    work that is repeated after a restart.
+    validation: queue for validating large bodies. definition_checks: queue for checking
+    definitions, whose regular expressions must not delay events. The key of both is the workspace.
+    attempts: marks the work that is repeated after a restart.
     """
 
     settings: Settings
@@ -30,6 +31,7 @@ class Core(NamedTuple):
     database: Database
     warehouse: Warehouse
     validation: FairQueue
+    definition_checks: FairQueue
     attempts: Attempts
 
 

@@ -64,9 +64,9 @@ def test_thousands_of_regular_expressions_are_refused_before_any_is_compiled(
     client, warehouse, monkeypatch
 ):
     statements = []
-    query = warehouse.query
+    query = warehouse.query_at_once
     monkeypatch.setattr(
-        warehouse, "query", lambda *given: statements.append(given) or query(*given)
+        warehouse, "query_at_once", lambda *given: statements.append(given) or query(*given)
     )
     step = event("a", filters=REGEXES, or_=[event(f"o{n}", filters=REGEXES) for n in range(11)])
     refusal(client, funnel(steps=[step] * 20))

@@ -14,10 +14,11 @@ from penstock.base.scalar import plain_text, tagged
 from penstock.funnels.definitions.filters import parse_comparison
 from penstock.funnels.definitions.model import Filter
 from penstock.funnels.definitions.operators import Operator
-from penstock.funnels.definitions.regexes import regex_checker
+from penstock.funnels.definitions.regexes import PatternChecker
 from penstock.funnels.queries.engine import ENGINE_SETTINGS
 from penstock.funnels.statements.binder import Binder
 from penstock.funnels.statements.matching import filter_condition
+from penstock.funnels.statements.sources import SMALL_BLOCKS
 from penstock.http.schema import RuleBroken
 from penstock.warehouse.client import Warehouse
 from tests.funnels.definitions import Json
@@ -111,7 +112,7 @@ def test_every_accepted_filter_can_be_evaluated_and_counts_as_in_plain_python(
     events: tuple[Event, ...],
     candidates: list[tuple[Operator, str | None]],
 ) -> None:
-    check_regex = regex_checker(warehouse)
+    check_regex = PatternChecker(warehouse).begin()
     accepted = []
     for operator, value in candidates:
         try:
@@ -167,7 +168,7 @@ def evaluated(
     binder = Binder()
     conditions = ", ".join(filter_condition(item, binder) for item in filters)
     website = binder.bind("String", events[0].website_id)
-    sql = f"SELECT event_id, [{conditions}] FROM events WHERE website_id = {website}"  # noqa: S608
+    sql = f"SELECT event_id, [{conditions}] FROM events {SMALL_BLOCKS} WHERE website_id = {website}"  # noqa: S608
     return dict(warehouse.query(sql, binder.values, ENGINE_SETTINGS)[1])
 
 

@@ -212,10 +212,14 @@ def test_a_change_of_an_earlier_revision_is_a_conflict(client: httpx.Client) -> 
 
 
 @pytest.mark.usefixtures("warehouse")
+@pytest.mark.parametrize(
+    "pro", [PRO, {**PRO, "operator": "matches_regex", "value": "^pro$"}], ids=["text", "pattern"]
+)
+@pytest.mark.slow("runs every report")
 def test_a_segment_chooses_units_by_their_entry_in_every_report(
-    scene: Scene, funnel_id: str
+    scene: Scene, funnel_id: str, pro: Json
 ) -> None:
-    segment = save(scene.client)
+    segment = save(scene.client, {**PAYING, "filters": [pro]})
     named = {"id": segment["id"], "name": "Paying", "revision": 1}
     needed = reports(scene, funnel_id)
     for what in needed if TIER is Tier.FULL else ("export", "units"):

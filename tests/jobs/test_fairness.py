@@ -80,28 +80,33 @@ def assert_busy(answer) -> None:
 
 
 @pytest.mark.usefixtures("warehouse")
-def test_a_full_validation_queue_refuses_its_workspace_and_serves_others(
-    workspace, other_workspace, services
+@pytest.mark.parametrize("queue", ["validation", "definition_checks"])
+def test_a_full_queue_refuses_its_workspace_and_serves_others(
+    workspace, other_workspace, services, queue
 ):
-    fill(services.validation, workspace.id)
+    fill(getattr(services, queue), workspace.id)
     event = {"event": "A", "userId": "u1"}
     steps = [{"type": "Event", "value": name} for name in "AB"]
-    requests = {
+    of_definitions = {
         "/api/funnels": {"name": "F", "steps": steps},
         "/api/funnels/validate": {"name": "F", "steps": steps},
         "/api/funnels/preview": {"steps": steps},
         "/api/goals": {"name": "G", "match": steps[0]},
+        "/api/segments": {"name": "S", "filters": [{"property": "p", "operator": "is_set"}]},
+    }
+    of_events = {
         "/api/v1/events/batch": {"events": [event]},
         # A few items are validated at once, without a turn in the queue.
         "/api/track": {"events": [{"type": "event", "name": "A", "visitorId": "v1"}] * 50},
     }
-    for path, body in requests.items():
+    for path, body in (of_definitions | of_events).items():
+        is_full = (queue == "validation") == ("events" in body)
         for tenant in (workspace, other_workspace):
             own = {"websiteId": tenant.website_id}
             if "events" in body:
                 body = {"events": [item | own for item in body["events"]]}
             answer = tenant.client.post(path, json=body)
-            if tenant is workspace:
+            if tenant is workspace and is_full:
                 assert_busy(answer)
             else:
                 assert answer.status_code in (200, 201, 202), answer.text

@@ -10,6 +10,11 @@ from typing import Protocol
 
 import re2  # type: ignore[import-untyped]
 
+_MEMORY_PER_INSTRUCTION = 96
+"""RE2 stops compiling when a program needs more than its memory limit: 96 bytes for each
+instruction. It needs a third for the reverse program, and four times the size of an instruction.
+"""
+
 
 class Match(Protocol):
     """A match of a pattern. Groups have numbers, from 1, or names; an unused group is None."""
@@ -18,6 +23,14 @@ class Match(Protocol):
     def groupdict(self) -> dict[str, str | None]: ...
     def start(self) -> int: ...
     def end(self) -> int: ...
+
+
+class BadPattern(Exception):
+    """RE2 cannot compile a pattern. The message is RE2's reason."""
+
+
+class TooLargePattern(Exception):
+    """A pattern compiles to a program with too many instructions."""
 
 
 class Pattern:
@@ -69,6 +82,30 @@ class BytesPattern:
         """Return the end of the match that begins at `start`; None if there is no match."""
         match = self._compiled.match(content, start)
         return None if match is None else int(match.end())
+
+
+def program_size(pattern: str, at_most: int) -> int:
+    """Return the number of instructions of a pattern's program. A dot matches any character.
+
+    A text of n bytes is matched in at most n times as many steps. RE2 holds the interpreter's lock
+    while it compiles, but stops early at a program that is too large.
+
+    Raises `TooLargePattern` if there are more instructions than `at_most`, and `BadPattern`.
+    """
+    options = re2.Options()
+    options.max_mem = at_most * _MEMORY_PER_INSTRUCTION
+    options.never_capture = options.dot_nl = True
+    options.log_errors = False
+    try:
+        size = int(re2.compile(pattern, options).programsize)
+    except re2.error as error:
+        reason = error.args[0].decode("utf-8", "replace")
+        if reason.startswith("pattern too large"):
+            raise TooLargePattern from None
+        raise BadPattern(reason) from None
+    if size > at_most:
+        raise TooLargePattern
+    return size
 
 
 def _replace_surrogates(text: str) -> str:

@@ -129,9 +129,9 @@ def build(
     read_call: reads a tracking protocol call; provided by the segment room. read_exports: reads
     the exports that can still contain a deleted person.
     """
-    settings, clock, database, warehouse, validation, attempts = core
+    settings, clock, database, warehouse, validation, *_ = core
     limits = QuarantineLimits(settings.limits.quarantine_rows, settings.limits.quarantine_bytes)
-    shipper = Shipper(database, warehouse, clock, limits, attempts)
+    shipper = Shipper(database, warehouse, clock, limits, core.attempts)
     intake = Intake(
         database,
         clock,
@@ -147,13 +147,13 @@ def build(
         accounts.website_service,
         shipper,
         clock,
-        attempts,
+        core.attempts,
         forget_in_other_rooms=forget_in_other_rooms,
         read_exports=read_exports,
     )
     import_mappings = ImportMappingService(database, clock)
     imports = ImportService(
-        database, accounts.website_service, import_mappings, intake, settings, clock, attempts
+        database, accounts.website_service, import_mappings, intake, settings, clock, core.attempts
     )
     return EventsRoom(
         shipper=shipper,

@@ -13,6 +13,7 @@ from penstock.funnels.campaigns import routes as campaign_routes
 from penstock.funnels.campaigns.service import CampaignService, ReadSlugs, WaitForClicks
 from penstock.funnels.comparisons import routes as comparison_routes
 from penstock.funnels.comparisons.service import CompareService
+from penstock.funnels.definitions.regexes import PatternChecker
 from penstock.funnels.drivers import routes as driver_routes
 from penstock.funnels.drivers.service import DriverService
 from penstock.funnels.flows import routes as flow_routes
@@ -120,13 +121,14 @@ def build(
     read_gaps: finds the imports and deletions that limit the coverage of a report.
     read_slugs, wait_for_clicks: functions of the links room.
     """
-    settings, clock, database, warehouse, _, attempts = core
-    segments = SavedSegmentService(database, warehouse, clock)
-    internal_traffic = InternalTrafficService(database, warehouse, clock)
-    funnels = FunnelService(database, warehouse, clock, segments, internal_traffic)
+    settings, clock, database, warehouse, *_ = core
+    patterns = PatternChecker(warehouse)
+    segments = SavedSegmentService(database, patterns, clock)
+    internal_traffic = InternalTrafficService(database, patterns, clock)
+    funnels = FunnelService(database, patterns, clock, segments, internal_traffic)
     subjects = SubjectReader(accounts.website_service, funnels)
     outcome_maintenance = OutcomeMaintenance(
-        warehouse, database, subjects, settings, clock, attempts
+        warehouse, database, subjects, settings, clock, core.attempts
     )
     outcomes = OutcomeService(outcome_maintenance, settings, clock)
     runner = FunnelQueryRunner(
@@ -143,7 +145,7 @@ def build(
     units, insights = UnitService(runner), InsightService(runner)
     results = ResultsService(runner, funnels, read_gaps, read_lost_events)
     return FunnelsRoom(
-        goals=GoalService(database, warehouse, clock),
+        goals=GoalService(database, patterns, clock),
         segments=segments,
         internal_traffic=internal_traffic,
         funnels=funnels,

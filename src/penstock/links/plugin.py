@@ -60,7 +60,7 @@ class LinksRoom(Room):
 
 
 def build(core: Core, accounts: AccountsRoom, events: EventsRoom) -> LinksRoom:
-    settings, clock, database, warehouse, validation, _ = core
+    settings, clock, database, warehouse, validation, *_ = core
     links = LinkService(database, accounts.website_service, settings, clock)
     click_buffer = ClickBuffer(
         database,

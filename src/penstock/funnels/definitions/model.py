@@ -14,6 +14,7 @@ from penstock.funnels.definitions.builtins import (
     TOUCH_FIELDS,
     trait_of,
 )
+from penstock.funnels.definitions.operands import Regex
 from penstock.funnels.definitions.operators import Comparison
 
 
@@ -202,6 +203,11 @@ class Definition:
     def _filters(self) -> list[Filter]:
         filters = [item for row in self.rows for match in row.matches for item in match.filters]
         return [*filters, *self.entry_filters, *self.internal_traffic]
+
+    @property
+    def has_patterns(self) -> bool:
+        """Whether a filter matches texts with a regular expression."""
+        return any(isinstance(item.comparison.operand, Regex) for item in self._filters)
 
     @property
     def read_traits(self) -> list[str]:

@@ -37,6 +37,17 @@ class NumberRange(NamedTuple):
     high: float
 
 
+class Regex(str):
+    """An RE2 pattern. The engine's limits for a statement depend on its patterns
+    (`queries.engine`).
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"Regex({super().__repr__()})"
+
+
 @dataclass(frozen=True, slots=True)
 class Operand(Generic[T]):
     """A kind of operand.
@@ -155,7 +166,7 @@ REGEX = Operand(
     "regex",
     "Text",
     "[RE2](https://github.com/google/re2/wiki/Syntax) expression",
-    parse=str,
+    parse=Regex,
     words=str,
 )
 LIST = Operand(

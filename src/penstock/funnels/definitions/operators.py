@@ -111,8 +111,13 @@ def _known(value: PropertySql, nullable_condition: str) -> str:
     return f"{value.present} AND ifNull({nullable_condition}, 0)"
 
 
+EMPTY_TEXT = "empty_text"
+"""Column that a text must be joined with before the engine matches it with a pattern. The column is
+the empty text, and exists only after the events are split into small blocks (`statements.sources`).
+"""
+
 _CONTAINS = _text("position({}, {}) > 0")
-_MATCHES = _text("match({}, {})")
+_MATCHES = _text(f"match(concat({{}}, {EMPTY_TEXT}), {{}})")
 
 
 class Operator(StrEnum):

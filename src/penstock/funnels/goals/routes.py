@@ -23,12 +23,12 @@ async def create_goal(
     request: AnyRequest,
     caller: NamedDependency[Caller],
     goals: NamedDependency[GoalService],
-    validation: NamedDependency[FairQueue],
+    definition_checks: NamedDependency[FairQueue],
 ) -> Response[bytes]:
     """A goal is a named match for use in funnels. Names are unique in the workspace."""
     require_json(request)
     body = await read_bytes(request)
-    goal = await validation.run(caller.workspace_id, goals.read, body, GoalIn)
+    goal = await definition_checks.run(caller.workspace_id, goals.read, body, GoalIn)
     return answer(await to_thread.run_sync(goals.create, caller.workspace_id, goal), status=201)
 
 
@@ -64,7 +64,7 @@ async def change_goal(
     goal_id: FromPath[str],
     caller: NamedDependency[Caller],
     goals: NamedDependency[GoalService],
-    validation: NamedDependency[FairQueue],
+    definition_checks: NamedDependency[FairQueue],
 ) -> Response[bytes]:
     """Fields that you leave out keep their values. A goal in use cannot be renamed.
 
@@ -74,7 +74,7 @@ async def change_goal(
     require_json(request)
     sent = await read_bytes(request)
     body, read_only = await compute_on(sent, split_read_only, sent, GoalChange, GoalRecord)
-    change = await validation.run(caller.workspace_id, goals.read, body, GoalChange)
+    change = await definition_checks.run(caller.workspace_id, goals.read, body, GoalChange)
     return answer(
         await to_thread.run_sync(goals.change, caller.workspace_id, goal_id, change, read_only)
     )

@@ -10,7 +10,7 @@ from penstock.base.clock import Clock, iso
 from penstock.base.errors import Conflict, NotFound
 from penstock.base.ids import GoalId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
-from penstock.funnels.definitions.regexes import regex_checker
+from penstock.funnels.definitions.regexes import PatternChecker
 from penstock.funnels.definitions.schema import GoalRecord, ValidationContext
 from penstock.funnels.goals import store
 from penstock.funnels.goals.schema import GoalChange, GoalIn
@@ -18,7 +18,6 @@ from penstock.http.bodies import parse_model
 from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields, check_revision
 from penstock.metadb.database import Database
 from penstock.metadb.named import unique_name
-from penstock.warehouse.client import Warehouse
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -26,17 +25,17 @@ M = TypeVar("M", bound=BaseModel)
 class GoalService:
     """Manages saved goals. Methods raise NotFound if the workspace has no such goal."""
 
-    def __init__(self, database: Database, warehouse: Warehouse, clock: Clock) -> None:
+    def __init__(self, database: Database, patterns: PatternChecker, clock: Clock) -> None:
         self._database = database
         self._clock = clock
-        self._check_regex = regex_checker(warehouse)
+        self._patterns = patterns
 
     def read(self, body: bytes, model: type[M]) -> M:
         """Parse a body with the match of a goal.
 
         Raises Malformed if it is not JSON, and Invalid with all faults if it breaks rules.
         """
-        return parse_model(body, model, ValidationContext({}, self._check_regex))
+        return parse_model(body, model, ValidationContext({}, self._patterns.begin()))
 
     def create(self, workspace_id: WorkspaceId, goal: GoalIn) -> GoalRecord:
         now_ms = self._clock()

@@ -40,7 +40,7 @@ async def replace_internal_traffic(
     request: AnyRequest,
     caller: NamedDependency[Caller],
     internal_traffic: NamedDependency[InternalTrafficService],
-    validation: NamedDependency[FairQueue],
+    definition_checks: NamedDependency[FairQueue],
 ) -> Response[bytes]:
     """Reports leave out units whose entry event passes any of these filters.
 
@@ -53,7 +53,7 @@ async def replace_internal_traffic(
     body, read_only = await compute_on(
         sent, split_read_only, sent, InternalTrafficIn, InternalTrafficRecord
     )
-    filters = await validation.run(caller.workspace_id, internal_traffic.read, body)
+    filters = await definition_checks.run(caller.workspace_id, internal_traffic.read, body)
     return answer(await to_thread.run_sync(internal_traffic.replace, caller, filters, read_only))
 
 

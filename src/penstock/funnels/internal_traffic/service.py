@@ -8,7 +8,7 @@ from penstock.base.errors import Conflict, Fault
 from penstock.base.ids import WorkspaceId
 from penstock.funnels.definitions.matches import load_filters
 from penstock.funnels.definitions.model import Filter
-from penstock.funnels.definitions.regexes import regex_checker
+from penstock.funnels.definitions.regexes import PatternChecker
 from penstock.funnels.definitions.schema import ValidationContext, saved_filters
 from penstock.funnels.internal_traffic import store
 from penstock.funnels.internal_traffic.schema import InternalTrafficIn, InternalTrafficRecord
@@ -17,7 +17,6 @@ from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields
 from penstock.metadb.database import Database
 from penstock.metadb.record_cache import RecordCache
 from penstock.metadb.workspaces import hold_workspace
-from penstock.warehouse.client import Warehouse
 
 _TOPIC, _CACHE_TTL_S = "internal_traffic", 2.0
 
@@ -25,9 +24,9 @@ _TOPIC, _CACHE_TTL_S = "internal_traffic", 2.0
 class InternalTrafficService:
     """Filters whose entries reports leave out. Methods block: call them from a worker thread."""
 
-    def __init__(self, database: Database, warehouse: Warehouse, clock: Clock) -> None:
+    def __init__(self, database: Database, patterns: PatternChecker, clock: Clock) -> None:
         self._database, self._clock = database, clock
-        self._check_regex = regex_checker(warehouse)
+        self._patterns = patterns
         self._filters: RecordCache[WorkspaceId, tuple[Filter, ...]] = RecordCache(
             database, _TOPIC, _CACHE_TTL_S
         )
@@ -37,7 +36,7 @@ class InternalTrafficService:
 
         Raises Malformed if it is not JSON, and Invalid with all faults if it breaks rules.
         """
-        return parse_model(body, InternalTrafficIn, ValidationContext({}, self._check_regex))
+        return parse_model(body, InternalTrafficIn, ValidationContext({}, self._patterns.begin()))
 
     def get(self, workspace_id: WorkspaceId) -> InternalTrafficRecord:
         with self._database.read() as db:
@@ -85,7 +84,7 @@ class InternalTrafficService:
     def _load(self, workspace_id: WorkspaceId) -> tuple[Filter, ...]:
         faults: list[Fault] = []
         stored = self.get(workspace_id).filters
-        filters = tuple(load_filters(stored, self._check_regex, faults))
+        filters = tuple(load_filters(stored, self._patterns.begin(), faults))
         if faults:
             raise Conflict(
                 "Penstock cannot read the filters of internal traffic. Correct them and save them "

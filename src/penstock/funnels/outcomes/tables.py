@@ -20,7 +20,7 @@ from penstock.funnels.outcomes.model import (
     Subject,
     Unsettled,
 )
-from penstock.funnels.queries.engine import ENGINE_SETTINGS
+from penstock.funnels.queries.engine import settings_of
 from penstock.funnels.queries.profiles import read_profile
 from penstock.funnels.queries.versions import read_state
 from penstock.funnels.statements import storing
@@ -286,8 +286,7 @@ class OutcomeTables:
         )
 
     def _run(self, statement: Statement) -> Sequence[Sequence[Any]]:
-        settings = {**ENGINE_SETTINGS, **statement.settings}
-        return self._warehouse.query(statement.sql, statement.parameters, settings)[1]
+        return self._warehouse.query(statement.sql, statement.parameters, settings_of(statement))[1]
 
     def marks(self) -> list[Mark]:
         return [Mark(*row) for row in self._warehouse.query(load(_SQL, "marks"))[1]]

@@ -1,12 +1,16 @@
 """Step 6: runs statements within limits, and turns errors into advice for the caller."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from time import monotonic
 from typing import Any, NamedTuple
 
 from penstock.base.clock import Clock
 from penstock.base.errors import Unavailable
+from penstock.base.patterns import TooLargePattern, program_size
+from penstock.funnels.definitions.operands import Regex
+from penstock.funnels.definitions.regexes import MAX_TOTAL_SIZE
 from penstock.funnels.queries.schema import DirectReason
 from penstock.funnels.statements.query import Statement
 from penstock.settings import Settings
@@ -51,7 +55,44 @@ ENGINE_SETTINGS: Mapping[str, Any] = {
     "optimize_redundant_functions_in_order_by": 0,
 }
 
+_STEPS_PER_BLOCK = 2**26
+"""Steps of RE2 that take about half a second. The engine looks at limits and stops only between
+blocks, so a block must not take much longer.
+"""
+_LONG_TEXT_BYTES = 2048
+"""Assumed length of texts. Smaller blocks take more time: a block costs half a millisecond."""
+
 _SUGGESTION = "Use a shorter period or one website, or raise the limit in the workspace's settings."
+
+
+def settings_of(statement: Statement) -> dict[str, Any]:
+    """Return the engine's settings for a statement, except the limits of its work."""
+    return {**ENGINE_SETTINGS, **statement.settings, **_block_limits(statement.parameters.values())}
+
+
+def _block_limits(parameters: Iterable[Any]) -> Mapping[str, Any]:
+    """Return the settings that keep blocks small enough for the patterns of a statement.
+
+    `statements.sources.SMALL_BLOCKS` splits the events, and joins must not merge them again.
+    """
+    size = sum(map(_instructions, {value for value in parameters if isinstance(value, Regex)}))
+    if not size:
+        return {}
+    rows = max(1, _STEPS_PER_BLOCK // (size * _LONG_TEXT_BYTES))
+    return {
+        "max_block_size": rows,
+        "min_joined_block_size_rows": 0,
+        "min_joined_block_size_bytes": 0,
+    }
+
+
+@lru_cache(maxsize=500)
+def _instructions(pattern: str) -> int:
+    """Return the size of a pattern's program. An earlier version may have saved a large one."""
+    try:
+        return program_size(pattern, MAX_TOTAL_SIZE)
+    except TooLargePattern:
+        return MAX_TOTAL_SIZE
 
 
 class EngineRows(NamedTuple):
@@ -141,7 +182,7 @@ class Engine:
         return explain_failure(error)
 
     def _settings_of(self, statement: Statement) -> Mapping[str, Any]:
-        return {**ENGINE_SETTINGS, **statement.settings, **self._limits()}
+        return {**settings_of(statement), **self._limits()}
 
     def _limits(self) -> Mapping[str, Any]:
         """Return the workspace's limits if the request has any, otherwise the operator's."""

@@ -55,7 +55,7 @@ async def preview_funnel(
     caller: NamedDependency[Caller],
     results: NamedDependency[ResultsService],
     respond: NamedDependency[CancellableResponse],
-    validation: NamedDependency[FairQueue],
+    definition_checks: NamedDependency[FairQueue],
 ) -> Response[bytes]:
     """Send the fields of a definition and the query parameters of results in one body.
 
@@ -63,7 +63,7 @@ async def preview_funnel(
     """
     require_json(request)
     body = await read_bytes(request)
-    draft = await validation.run(
+    draft = await definition_checks.run(
         caller.workspace_id, results.read_preview, caller.workspace_id, body
     )
     return await respond(partial(results.preview, caller.workspace_id, draft))

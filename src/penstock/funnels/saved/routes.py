@@ -34,14 +34,14 @@ async def create_funnel(
     request: AnyRequest,
     caller: NamedDependency[Caller],
     funnels: NamedDependency[FunnelService],
-    validation: NamedDependency[FairQueue],
+    definition_checks: NamedDependency[FairQueue],
 ) -> Response[bytes]:
     """A funnel has at most 30 rows, 20 `or` rows per row, 20 filters per match and 256 matches.
 
     All filters together may cost 400 units. A fault explains the costs and what to drop."""
     require_json(request)
     body = await read_bytes(request)
-    funnel = await validation.run(
+    funnel = await definition_checks.run(
         caller.workspace_id, funnels.read, caller.workspace_id, body, FunnelIn
     )
     return answer(await to_thread.run_sync(funnels.create, caller.workspace_id, funnel), status=201)
@@ -62,13 +62,15 @@ async def validate_funnel(
     request: AnyRequest,
     caller: NamedDependency[Caller],
     funnels: NamedDependency[FunnelService],
-    validation: NamedDependency[FairQueue],
+    definition_checks: NamedDependency[FairQueue],
 ) -> Response[bytes]:
     """Returns the definition with all defaults, or all its faults. Saves nothing."""
     require_json(request)
     body = await read_bytes(request)
     return answer(
-        await validation.run(caller.workspace_id, funnels.validate, caller.workspace_id, body)
+        await definition_checks.run(
+            caller.workspace_id, funnels.validate, caller.workspace_id, body
+        )
     )
 
 
@@ -121,7 +123,7 @@ async def replace_funnel(
     funnel_id: FromPath[str],
     caller: NamedDependency[Caller],
     funnels: NamedDependency[FunnelService],
-    validation: NamedDependency[FairQueue],
+    definition_checks: NamedDependency[FairQueue],
 ) -> Response[bytes]:
     """Send the whole definition. Changing only the name keeps the revision.
 
@@ -131,7 +133,7 @@ async def replace_funnel(
     require_json(request)
     sent = await read_bytes(request)
     body, read_only = await compute_on(sent, split_read_only, sent, FunnelIn, ReplacedFunnelRecord)
-    funnel = await validation.run(
+    funnel = await definition_checks.run(
         caller.workspace_id, funnels.read, caller.workspace_id, body, FunnelIn
     )
     return answer(

@@ -14,7 +14,7 @@ from penstock.funnels.definitions.ad_hoc import AdHocChanges
 from penstock.funnels.definitions.cost import MatchCost, cost_fault, filter_units, row_costs
 from penstock.funnels.definitions.definition import goal_names, resolve
 from penstock.funnels.definitions.model import Definition
-from penstock.funnels.definitions.regexes import regex_checker
+from penstock.funnels.definitions.regexes import PatternChecker
 from penstock.funnels.definitions.revisions import Revision
 from penstock.funnels.definitions.schema import (
     DefinitionRecord,
@@ -35,7 +35,6 @@ from penstock.funnels.segments.service import SavedSegmentService
 from penstock.http.bodies import bad_parameter, parse_model
 from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields, check_revision
 from penstock.metadb.database import Database
-from penstock.warehouse.client import Warehouse
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -61,7 +60,7 @@ class FunnelService:
     def __init__(
         self,
         database: Database,
-        warehouse: Warehouse,
+        patterns: PatternChecker,
         clock: Clock,
         segments: SavedSegmentService,
         internal_traffic: InternalTrafficService,
@@ -69,7 +68,7 @@ class FunnelService:
         self._database = database
         self._segments, self._internal_traffic = segments, internal_traffic
         self._clock = clock
-        self._check_regex = regex_checker(warehouse)
+        self._patterns = patterns
 
     def read(self, workspace_id: WorkspaceId, body: bytes, model: type[M]) -> M:
         """Parse a body with a definition, and check its goals and regular expressions.
@@ -81,7 +80,7 @@ class FunnelService:
                 name: goal.match
                 for name, goal in goals_store.goals_by_name(db, workspace_id).items()
             }
-        return parse_model(body, model, ValidationContext(goals, self._check_regex))
+        return parse_model(body, model, ValidationContext(goals, self._patterns.begin()))
 
     def resolve(self, workspace_id: WorkspaceId, definition: SavedDefinition) -> Definition:
         """Replace the goals of a definition by their current matches.
@@ -95,7 +94,7 @@ class FunnelService:
                 f"This definition uses the goal {missing[0]}, which no longer exists.",
                 code="goal_gone",
             )
-        return resolve(definition, goals, self._check_regex)
+        return resolve(definition, goals, self._patterns.begin())
 
     def change(
         self,
@@ -130,7 +129,7 @@ class FunnelService:
         treatment = InternalTraffic.INCLUDED if changes.internal else InternalTraffic.LEFT_OUT
         changed = changes.change(
             definition,
-            self._check_regex,
+            self._patterns.begin(),
             of_segment=of_segment,
             internal_traffic=() if changes.internal else internal,
         )

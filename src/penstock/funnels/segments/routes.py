@@ -25,7 +25,7 @@ async def create_segment(
     request: AnyRequest,
     caller: NamedDependency[Caller],
     segments: NamedDependency[SavedSegmentService],
-    validation: NamedDependency[FairQueue],
+    definition_checks: NamedDependency[FairQueue],
 ) -> Response[bytes]:
     """A segment is a named list of filters on the entry event, for use in any report.
 
@@ -33,7 +33,7 @@ async def create_segment(
     """
     require_json(request)
     body = await read_bytes(request)
-    segment = await validation.run(caller.workspace_id, segments.read, body, SegmentIn)
+    segment = await definition_checks.run(caller.workspace_id, segments.read, body, SegmentIn)
     created = await to_thread.run_sync(segments.create, caller.workspace_id, segment)
     return answer(created, status=201)
 
@@ -83,7 +83,7 @@ async def change_segment(
     segment_id: FromPath[str],
     caller: NamedDependency[Caller],
     segments: NamedDependency[SavedSegmentService],
-    validation: NamedDependency[FairQueue],
+    definition_checks: NamedDependency[FairQueue],
 ) -> Response[bytes]:
     """Fields that you leave out keep their values.
 
@@ -95,7 +95,7 @@ async def change_segment(
     body, read_only = await compute_on(
         sent, split_read_only, sent, SegmentChange, SavedSegmentRecord
     )
-    change = await validation.run(caller.workspace_id, segments.read, body, SegmentChange)
+    change = await definition_checks.run(caller.workspace_id, segments.read, body, SegmentChange)
     changed = await to_thread.run_sync(
         segments.change, caller.workspace_id, segment_id, change, read_only
     )

@@ -10,7 +10,7 @@ from penstock.base.errors import Fault, Invalid, NotFound
 from penstock.base.ids import SegmentId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
 from penstock.funnels.definitions.ad_hoc import AdHocChanges
-from penstock.funnels.definitions.regexes import regex_checker
+from penstock.funnels.definitions.regexes import PatternChecker
 from penstock.funnels.definitions.schema import ValidationContext, saved_filters
 from penstock.funnels.segments import store
 from penstock.funnels.segments.schema import SavedSegmentRecord, SegmentChange, SegmentIn
@@ -18,7 +18,6 @@ from penstock.http.bodies import parse_model
 from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields, check_revision
 from penstock.metadb.database import Database
 from penstock.metadb.named import unique_name
-from penstock.warehouse.client import Warehouse
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -26,17 +25,17 @@ M = TypeVar("M", bound=BaseModel)
 class SavedSegmentService:
     """Manages segments. Methods raise NotFound if the workspace has no such segment."""
 
-    def __init__(self, database: Database, warehouse: Warehouse, clock: Clock) -> None:
+    def __init__(self, database: Database, patterns: PatternChecker, clock: Clock) -> None:
         self._database = database
         self._clock = clock
-        self._check_regex = regex_checker(warehouse)
+        self._patterns = patterns
 
     def read(self, body: bytes, model: type[M]) -> M:
         """Parse a body with the filters of a segment.
 
         Raises Malformed if it is not JSON, and Invalid with all faults if it breaks rules.
         """
-        return parse_model(body, model, ValidationContext({}, self._check_regex))
+        return parse_model(body, model, ValidationContext({}, self._patterns.begin()))
 
     def create(self, workspace_id: WorkspaceId, segment: SegmentIn) -> SavedSegmentRecord:
         """Save a segment.

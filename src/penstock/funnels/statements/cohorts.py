@@ -14,7 +14,7 @@ from penstock.funnels.statements.matching import (
 )
 from penstock.funnels.statements.packed import combine_hashes
 from penstock.funnels.statements.query import Plan
-from penstock.funnels.statements.sources import event_scope, joined_events
+from penstock.funnels.statements.sources import all_events, event_scope, joined_events
 
 
 def entry_values(plan: Plan) -> str:
@@ -32,7 +32,7 @@ def entry_values(plan: Plan) -> str:
     known = ", ".join(f"any(key_{j}) AS key_{j}, any(text_{j}) AS text_{j}" for j in places)
     keys, texts = ([f"{column}_{j}" for j in places] for column in ("key", "text"))
     starts = " OR ".join(match_condition(match, plan) for match in plan.steps[0].row.matches)
-    events = joined_events(plan) if plan.definition.reads_visitors else "events"
+    events = joined_events(plan) if plan.definition.reads_visitors else all_events(plan)
     return f"""
     SELECT value, [{", ".join(keys)}] AS keys,
            arrayMap(text -> if(text = '{COMPOSITE}', '', text), [{", ".join(texts)}]) AS texts

@@ -4,6 +4,7 @@ Source: funnel semantics, "Units"; docs/funnels.md, "First and last touch" and "
 """
 
 from penstock.funnels.definitions.builtins import TOUCH_COLUMNS, TOUCH_FIELDS
+from penstock.funnels.definitions.operators import EMPTY_TEXT
 from penstock.funnels.statements.query import Plan
 
 
@@ -14,12 +15,27 @@ def visitor_key(plan: Plan) -> str:
     return "if(aliases.canonical_key = 0, events.visitor_key, aliases.canonical_key)"
 
 
+SMALL_BLOCKS = f"ARRAY JOIN [''] AS splits ARRAY JOIN [''] AS {EMPTY_TEXT}"
+"""Splits the events into blocks of `max_block_size` rows, without changing them.
+
+The engine reads at least a granule of thousands of events as one block, and a limit or a stop waits
+for the end of each function on a block. An ARRAY JOIN splits a block. The engine moves a filter
+into an ARRAY JOIN that provides its columns, so the filter would precede its split; hence a second
+ARRAY JOIN provides the column. Decision 0021 has the measurements.
+"""
+
+
+def all_events(plan: Plan) -> str:
+    """Return the events table, in small blocks if a pattern may take long for each event."""
+    return f"events {SMALL_BLOCKS}" if plan.definition.has_patterns else "events"
+
+
 def event_source(plan: Plan) -> str:
-    """Return the events table, joined with canonical visitors if any visitors were merged."""
+    """Return `all_events`, joined with canonical visitors if any visitors were merged."""
     if not plan.profile.has_aliases:
-        return "events"
+        return all_events(plan)
     scopes = plan.binder.bind("Array(String)", list(plan.params.scope_ids))
-    return f"""events LEFT ANY JOIN (
+    return f"""{all_events(plan)} LEFT ANY JOIN (
         SELECT visitor_key, argMax(canonical_key, version) AS canonical_key FROM visitor_aliases
         WHERE scope_id IN {scopes} GROUP BY visitor_key
     ) AS aliases ON events.visitor_key = aliases.visitor_key"""
