@@ -140,3 +140,26 @@ def test_many_threads_never_hold_more_than_the_slots():
     assert max(total for total, _ in most) <= 3
     assert max(own for _, own in most) <= 2
     assert holders(enter(fair, "c")) == "c"
+
+
+def test_the_reserved_slot_is_for_a_key_without_a_slot():
+    fair = FairQueue("queries", QueueLimits(4, 2, 6, 3, reserved_slots=1))
+    places = enter(fair, "aabb")
+    assert holders(places) == "aab"
+    [other] = enter(fair, "c")
+    assert other.has_slot
+    fair.leave(other)
+    assert holders(places) == "aab"
+    fair.leave(places[0])
+    assert holders(places) == "abb"
+
+
+def test_a_slot_that_was_given_up_counts_only_for_its_key():
+    fair = queue(slots=1, per_key=1)
+    places = enter(fair, "aab")
+    fair.give_up(places[0])
+    assert holders(places) == "ab"
+    fair.leave(places[2])
+    assert holders(places) == "a"
+    fair.leave(places[0])
+    assert [place.has_slot for place in places] == [True, True, True]

@@ -1,14 +1,17 @@
-"""A stopped query leaves no rows for the next one, which may belong to another workspace."""
+"""A stopped query leaves no rows for the next one, and nobody waits for an overdue query."""
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from threading import Timer
-from time import monotonic
+from time import monotonic, process_time
 
 import pytest
 
 from penstock.warehouse.client import Warehouse
+from penstock.warehouse.errors import TIMEOUT_EXCEEDED, QueryFailed
 from penstock.warehouse.work import Stopped, Work, working_on
+from tests.waiting import eventually
 
 MANY_ROWS = """
 SELECT {n:UInt64} AS n FROM numbers(400000)
@@ -44,3 +47,66 @@ def test_no_query_gets_rows_of_a_stopped_query(warehouse: Warehouse, lasting_s: 
     with ThreadPoolExecutor() as threads:
         runs = [threads.submit(rows_of_others, warehouse, seed, until_s) for seed in range(8)]
         assert [run.result() for run in runs] == [[]] * 8
+
+
+BUSY = """
+SELECT sum(match(
+    arrayStringConcat(arrayMap(i -> if(bitTest(sipHash64(number, i), 0), 'a', 'b'), range(4000))),
+    '[ab]*a[ab]{900}c'))
+FROM numbers(150) WHERE {n:UInt64} = 1"""
+"""A statement of one block, which takes three seconds of CPU time. The engine cannot end it."""
+
+
+@pytest.fixture
+def impatient(warehouse: Warehouse) -> Iterator[Warehouse]:
+    """A warehouse with one query per workspace, which leaves a statement after half a second."""
+    if warehouse.folder is None:
+        pytest.skip("a server ends its statements itself")
+    small = Warehouse(data=warehouse.folder.parent, url=None, readers=2, patience_s=0.5)
+    yield small
+    eventually(lambda: small.overdue_statements == 0)
+    small.close()
+
+
+def run(warehouse: Warehouse, work: Work, sql: str = ONE_ROW) -> None:
+    with working_on(work):
+        warehouse.query(sql, {"n": 1})
+
+
+def leave_busy_engine(warehouse: Warehouse, owner: str) -> None:
+    """Stop a statement that the engine continues."""
+    work, began_s = Work(owner=owner), process_time()
+    with ThreadPoolExecutor() as threads:
+        query = threads.submit(run, warehouse, work, BUSY)
+        eventually(lambda: process_time() - began_s > 0.5)
+        warehouse.stop(work)
+        assert isinstance(query.exception(), Stopped)
+    assert warehouse.overdue_statements == 1
+
+
+@pytest.mark.slow("waits until the engine ends a statement of one block")
+def test_a_statement_is_left_after_its_limit(impatient: Warehouse) -> None:
+    with pytest.raises(QueryFailed) as failed:
+        run(impatient, Work({"max_execution_time": 1}), BUSY)
+    assert failed.value.code == TIMEOUT_EXCEEDED
+    assert impatient.overdue_statements == 1
+
+
+@pytest.mark.slow("waits until the engine ends a statement of one block")
+def test_an_overdue_statement_frees_its_reader_for_others_and_not_for_its_owner(
+    impatient: Warehouse,
+) -> None:
+    leave_busy_engine(impatient, "a")
+    run(impatient, Work(owner="b"))
+    run(impatient, Work(owner="c"))
+    assert impatient.overdue_statements == 1
+    run(impatient, Work(owner="a"))  # waits
+    assert impatient.overdue_statements == 0
+
+
+@pytest.mark.slow("waits until the engine ends a statement of one block")
+def test_a_warehouse_closes_while_the_engine_is_busy(impatient: Warehouse) -> None:
+    leave_busy_engine(impatient, "a")
+    impatient.close()
+    assert impatient.is_left_open
+    assert impatient.overdue_statements == 1

@@ -27,24 +27,28 @@ class QueueLimits:
     """Limits of a queue. `slots` and `waiting` are totals over all keys.
 
     slots: maximum callers that run at once. waiting: maximum callers that wait for a slot.
+    reserved_slots: slots that only a key without a slot may take, so that keys with several slots
+    do not make a new key wait.
     """
 
     slots: int
     slots_per_key: int
     waiting: int
     waiting_per_key: int
+    reserved_slots: int = 0
 
 
 @dataclass(eq=False, slots=True)
 class Place:
     """A place in a queue. has_slot: whether it holds a slot. wake: called when the place gets a
-    slot.
+    slot. is_overdue: whether others may use its slot, see `FairQueue.give_up`.
     """
 
     key: Hashable
     wake: Callable[[], object]
     has_slot: bool = False
     has_left: bool = False
+    is_overdue: bool = False
 
 
 class FairQueue:
@@ -61,6 +65,7 @@ class FairQueue:
         self.limits = limits
         self._noun, self._code, self._retry_after_s = noun, code, retry_after_s
         self._held: Counter[Hashable] = Counter()
+        self._overdue = 0
         self._waiting: OrderedDict[Hashable, deque[Place]] = OrderedDict()
         """Keys with waiting callers; the key whose turn is next comes first."""
         self._waiting_count = 0
@@ -91,6 +96,7 @@ class FairQueue:
             if place.has_left:
                 return
             place.has_left = True
+            self._overdue -= place.is_overdue
             if place.has_slot:
                 self._held[place.key] -= 1
                 if not self._held[place.key]:
@@ -103,9 +109,23 @@ class FairQueue:
             if not own:
                 del self._waiting[place.key]
 
+    def give_up(self, place: Place) -> None:
+        """Let other keys use a slot whose work has not ended in time.
+
+        The slot still counts for its own key until `leave`, so that a key whose work never ends
+        cannot take one slot after another.
+        """
+        with self._lock:
+            place.is_overdue = True
+            self._overdue += 1
+            self._give_free_slots()
+
     @contextmanager
-    def slot(self, key: Hashable, check: Callable[[], object] = lambda: None) -> Iterator[None]:
+    def slot(self, key: Hashable, check: Callable[[], object] = lambda: None) -> Iterator[Place]:
         """Hold a slot during the context. The thread waits until a slot is free.
+
+        A place that was given up is not left at the end of the context: whoever gave it up calls
+        `leave` when its work has ended.
 
         check: called regularly during the wait; an exception that it raises ends the wait. Raises
         `QueueFull` if too many callers are waiting.
@@ -116,9 +136,10 @@ class FairQueue:
             check()
             while not place.has_slot and not has_slot.wait(_CHECK_S):
                 check()
-            yield
+            yield place
         finally:
-            self.leave(place)
+            if not place.is_overdue:
+                self.leave(place)
 
     @asynccontextmanager
     async def slot_async(self, key: Hashable) -> AsyncIterator[None]:
@@ -143,9 +164,8 @@ class FairQueue:
             return await to_thread.run_sync(partial(call, *arguments), limiter=CapacityLimiter(1))
 
     def _has_free_slot(self, key: Hashable) -> bool:
-        return (
-            self._held.total() < self.limits.slots and self._held[key] < self.limits.slots_per_key
-        )
+        free, own = self.limits.slots - self._held.total() + self._overdue, self._held[key]
+        return own < self.limits.slots_per_key and free > (self.limits.reserved_slots if own else 0)
 
     def _give(self, place: Place) -> None:
         self._held[place.key] += 1

@@ -7,6 +7,7 @@ import socket
 import sys
 from collections.abc import Callable
 from functools import partial
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -15,6 +16,7 @@ from penstock import __version__
 from penstock.cli.configuration import start_command
 from penstock.cli.descriptors import fit_connections
 from penstock.cli.options import Config, Data, Host, Port, fail
+from penstock.cli.stopping import end_now, limit_stop
 from penstock.cli.stores import open_services
 from penstock.settings import Settings
 
@@ -51,11 +53,18 @@ def run(settings: Settings, on_started: Callable[["Services"], None]) -> None:
     # Both signals exit with 0: during startup through these handlers, later once the server has
     # shut down.
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: sys.exit(0))
+        signal.signal(number, _stop_start)
     with bind_socket(settings) as listener:
         bound = fit_connections(settings.model_copy(update={"port": listener.getsockname()[1]}))
         with open_services(bound) as services:
             _serve(services, listener, on_started)
+    if services.warehouse.is_left_open:
+        end_now(0)
+
+
+def _stop_start(*_: object) -> None:
+    limit_stop()
+    sys.exit(0)
 
 
 def bind_socket(settings: Settings) -> socket.socket:
@@ -82,6 +91,10 @@ def _serve(
 
     class Server(uvicorn.Server):
         failure: Exception | None = None
+
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            limit_stop()
+            super().handle_exit(sig, frame)
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)

@@ -37,13 +37,4 @@ class JobsRoom(Room):
 
 
 def build(core: Core, accounts: AccountsRoom) -> JobsRoom:
-    queries_at_once = core.settings.queries_at_once
-    return JobsRoom(
-        jobs=JobService(
-            core.database,
-            core.warehouse,
-            accounts.limits,
-            core.clock,
-            queries_at_once=queries_at_once,
-        )
-    )
+    return JobsRoom(jobs=JobService(core.database, core.warehouse, accounts.limits, core.clock))

@@ -72,8 +72,6 @@ class JobService:
         warehouse: Warehouse,
         limits: WorkspaceService,
         clock: Clock,
-        *,
-        queries_at_once: int,
     ) -> None:
         self._database, self._warehouse = database, warehouse
         self._limits, self._clock = limits, clock
@@ -83,8 +81,9 @@ class JobService:
         # Slow responses have their own threads, so that they do not use up the service's other
         # threads.
         self._answers = FairQueue("requests", _ANSWERS)
-        # Leave some connections to the engine free for waiting clients.
-        running, own_running = max(1, queries_at_once - 1), max(1, queries_at_once // 2)
+        # Leave some connections to the engine free for waiting clients, also of the same workspace.
+        queries = warehouse.query_limits
+        running, own_running = max(1, queries.slots - 1), max(1, queries.slots_per_key // 2)
         self._running_jobs = FairQueue(
             "jobs",
             QueueLimits(

@@ -135,9 +135,9 @@ class ReportSettings(SettingGroup):
             ge=1,
             le=64,
             description="Maximum number of concurrent warehouse queries of one workspace, so that "
-            "other workspaces get a turn.",
+            "other workspaces get a turn. At most half of all, but at least one.",
         ),
-    ] = 3
+    ] = 2
     stored_outcomes: Annotated[
         int,
         Field(

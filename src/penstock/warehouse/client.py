@@ -24,7 +24,7 @@ import structlog
 from clickhouse_connect.driver.client import Client
 
 from penstock.base.errors import StoreUnavailable
-from penstock.base.fair_queue import FairQueue, QueueLimits
+from penstock.base.fair_queue import FairQueue, Place, QueueLimits
 from penstock.base.metrics import histogram
 from penstock.base.optional_packages import without_package
 from penstock.base.patterns import Pattern
@@ -34,6 +34,7 @@ from penstock.warehouse.cluster import Cluster
 from penstock.warehouse.errors import (
     ABORTED,
     QUERY_WAS_CANCELLED,
+    TIMEOUT_EXCEEDED,
     WAREHOUSE_RIGHT_MISSING,
     QueryFailed,
     explain_failure,
@@ -43,6 +44,7 @@ from penstock.warehouse.errors import (
 from penstock.warehouse.low_priority import EngineThreads
 from penstock.warehouse.parameters import split_into_fields
 from penstock.warehouse.queries import load
+from penstock.warehouse.readers import Overdue, Reader, RunningStatement
 from penstock.warehouse.server import Server, limit_answer
 from penstock.warehouse.work import Stopped, Work, current_work
 from penstock.warehouse.written_parts import WrittenParts
@@ -63,6 +65,8 @@ _WATCH_S = 10
 """Maximum seconds to wait for a server's response to a short statement, such as a stop."""
 _PROBE_TABLE = "insert_probe"
 _LAST_STATEMENTS_S = 10.0
+_PATIENCE_S = 5.0
+"""Seconds after its limit or its stop at which a statement is left to the engine."""
 # Maximum numbers of waiting queries. They are a backstop for callers that do not limit themselves.
 _MAX_WAITING, _MAX_WAITING_PER_OWNER = 1000, 200
 WaitUntilShipped = Callable[[float], bool]
@@ -110,13 +114,16 @@ class Warehouse:
         url: str | None,
         cluster: Cluster | None = None,
         readers: int = 4,
-        readers_per_owner: int = 3,
+        readers_per_owner: int = 2,
+        patience_s: float = _PATIENCE_S,
     ) -> None:
         """Connect to the server at `url`, or open the embedded engine in `data`.
 
         cluster: the cluster of the server at `url`, if any.
         readers: number of queries that may run at once. Others wait, and workspaces take turns.
-        readers_per_owner: number of queries of one workspace that may run at once.
+        readers_per_owner: number of queries of one workspace that may run at once; at most half of
+        `readers`, but at least one.
+        patience_s: seconds after its limit or its stop at which a query is left to the engine.
 
         Queries raise `QueueFull` if too many are waiting.
         """
@@ -134,15 +141,25 @@ class Warehouse:
         self._written = WrittenParts(self._run_embedded)
         # This is a stack: the connection used last is reused first. None stands for a connection
         # that has not been opened yet.
-        self._readers: LifoQueue[Client | None] = LifoQueue()
+        self._readers: LifoQueue[Reader | None] = LifoQueue()
         for _ in range(readers):
             self._readers.put(None)
         self._reader_count = readers
-        limits = QueueLimits(
-            readers, readers_per_owner, waiting=_MAX_WAITING, waiting_per_key=_MAX_WAITING_PER_OWNER
+        self.query_limits = QueueLimits(
+            slots=readers,
+            slots_per_key=min(readers_per_owner, max(1, readers // 2)),
+            waiting=_MAX_WAITING,
+            waiting_per_key=_MAX_WAITING_PER_OWNER,
+            reserved_slots=1,
         )
-        self._turns = FairQueue("queries", limits)
+        self._turns = FairQueue("queries", self.query_limits)
         self._running: set[Work] = set()
+        self._patience_s = patience_s
+        self._overdue: set[Place] = set()
+        self.is_left_open = False
+        """Whether `close` left the engine open, because it is still busy. Then the process must end
+        with `os._exit`, because Python would remove the engine under its threads.
+        """
         self._orders_inserts: bool | None = None  # None until the first call.
         self.missing_right: str | None = None
         """The right that Penstock's user lacked when `answers` was last called; None if it lacked
@@ -214,8 +231,12 @@ class Warehouse:
 
         Raises `Stopped` if the work of this thread was stopped.
         """
-        with self._open_reader(sql, settings) as (client, all_settings):
-            result = client.query(*self._render(sql, parameters), settings=all_settings)
+        with self._open_reader(sql, settings) as statement:
+            result = statement.run(
+                lambda: statement.client.query(
+                    *self._render(sql, parameters), settings=dict(statement.settings)
+                )
+            )
             if work := current_work():
                 work.rows_read += int(result.summary.get("read_rows", 0))
         return result.column_names, result.result_rows
@@ -256,8 +277,8 @@ class Warehouse:
     @contextmanager
     def _open_reader(
         self, sql: str, settings: Mapping[str, Any] | None
-    ) -> Iterator[tuple[Client, dict[str, Any]]]:
-        """Lend a connection for one statement, with the settings of this thread's work.
+    ) -> Iterator[RunningStatement]:
+        """Lend a reader for one statement, with the settings of this thread's work.
 
         Reads are marked as read-only, because a server ends the statement of a client that has
         disconnected only if that statement cannot write.
@@ -278,30 +299,55 @@ class Warehouse:
         with (
             span("warehouse query", attributes),
             _QUERY_S.time(),
-            self._turns.slot(work.owner, work.check),
+            self._turns.slot(work.owner, work.check) as place,
         ):
-            client, is_reusable = self._readers.get(), self._server is not None
+            reader, is_reusable = self._readers.get(), self._server is not None
             try:
-                client = client or self._connect()
+                reader = reader or Reader(self._connect())
                 if self._server is not None:
-                    limit_answer(client, all_settings, _ANSWER_S)
+                    limit_answer(reader.client, all_settings, _ANSWER_S)
                 with translate_errors(), work.run_in_engine():
                     self._running.add(work)
-                    yield client, all_settings
+                    statement = RunningStatement(reader, work, all_settings, self._patience_s)
+                    yield statement
                 work.check()
                 is_reusable = True
             except QueryFailed as error:
                 if error.code in (ABORTED, QUERY_WAS_CANCELLED) and work.is_stopped:
                     raise Stopped from error
                 raise
+            except Overdue:
+                self._give_up(statement, place)
+                reader = None
+                work.check()
+                raise QueryFailed("The engine continues the statement.", TIMEOUT_EXCEEDED) from None
             finally:
                 self._running.discard(work)
                 # Return the reader before anything can fail, because other queries need it.
-                self._readers.put(client if is_reusable else None)
-                if client is not None and not is_reusable:
-                    client.close()
+                self._readers.put(reader if is_reusable else None)
+                if reader is not None and not is_reusable:
+                    reader.close()
                 if self._server is None:
                     self._threads.lower_priority()
+
+    def _give_up(self, statement: RunningStatement, place: Place) -> None:
+        """Leave a statement and its connection to the engine, and the slot to other workspaces."""
+        work = statement.work
+        log.warning("overdue_statement", log_comment=work.id, workspace_id=work.owner)
+
+        def end() -> None:
+            self._overdue.discard(place)
+            self._turns.leave(place)
+            log.info("overdue_statement_ended", log_comment=work.id)
+
+        self._overdue.add(place)
+        self._turns.give_up(place)
+        statement.reader.leave(end)
+
+    @property
+    def overdue_statements(self) -> int:
+        """Number of statements that the engine continues although nobody waits for them."""
+        return len(self._overdue)
 
     def progress(self, work: Work) -> Progress:
         """Return the progress of a `Work`, without waiting for other statements."""
@@ -352,11 +398,18 @@ class Warehouse:
         The connection stays in use until the context ends.
         """
         text, fields = self._render(sql, parameters)
-        with self._open_reader(sql, settings) as (client, all_settings):
+        with self._open_reader(sql, settings) as statement:
+            all_settings = dict(statement.settings)
             if self._server is None:  # chDB cannot stream a statement that has separate settings.
                 text, all_settings = f"{text} SETTINGS {_settings_sql(all_settings)}", {}
-            with client.query_row_block_stream(text, fields, settings=all_settings) as stream:
-                yield ((stream.source.column_names, block) for block in stream)
+            with closing(
+                statement.blocks(
+                    lambda: statement.client.query_row_block_stream(
+                        text, fields, settings=all_settings
+                    )
+                )
+            ) as blocks:
+                yield blocks
 
     def write_file(
         self,
@@ -369,29 +422,45 @@ class Warehouse:
 
         Returns the file, rewound. It has no name, so it is deleted when it is closed.
         """
-        with self._open_reader(sql, settings) as (client, all_settings):
-            if self._server is not None:
-                # Wait for the end of the query, so that an error cannot look like the end of a
-                # file.
-                options = {**all_settings, "wait_end_of_query": 1}
-                text, fields = self._render(sql, parameters)
-                with temporary_file() as file:
-                    source = client.raw_stream(text, fields, options, fmt=file_format)
-                    with closing(cast("IO[bytes]", source)) as rows:
-                        copyfileobj(rows, file)
-                return file
-            # A file in this folder is removed at the next start if this process is killed.
-            path = self._inserts / f"{uuid4().hex}.{file_format}"
-            try:
-                client.command(
-                    f"{sql} INTO OUTFILE {_literal(str(path))} FORMAT {file_format} "
-                    f"SETTINGS {_settings_sql(all_settings)}",
-                    dict(parameters),
-                )
-                path.touch(exist_ok=True)  # The engine writes no file without rows.
-                return path.open("rb")
-            finally:
-                path.unlink(missing_ok=True)
+        write = self._write_embedded_file if self._server is None else self._write_server_file
+        with self._open_reader(sql, settings) as statement:
+            return statement.run(lambda: write(statement, sql, parameters, file_format))
+
+    def _write_server_file(
+        self,
+        statement: RunningStatement,
+        sql: str,
+        parameters: Mapping[str, Any],
+        file_format: FileFormat,
+    ) -> IO[bytes]:
+        # Wait for the end of the query, so that an error cannot look like the end of a file.
+        options = {**statement.settings, "wait_end_of_query": 1}
+        text, fields = self._render(sql, parameters)
+        with temporary_file() as file:
+            source = statement.client.raw_stream(text, fields, options, fmt=file_format)
+            with closing(cast("IO[bytes]", source)) as rows:
+                copyfileobj(rows, file)
+        return file
+
+    def _write_embedded_file(
+        self,
+        statement: RunningStatement,
+        sql: str,
+        parameters: Mapping[str, Any],
+        file_format: FileFormat,
+    ) -> IO[bytes]:
+        # A file in this folder is removed at the next start if this process is killed.
+        path = self._inserts / f"{uuid4().hex}.{file_format}"
+        try:
+            statement.client.command(
+                f"{sql} INTO OUTFILE {_literal(str(path))} FORMAT {file_format} "
+                f"SETTINGS {_settings_sql(statement.settings)}",
+                dict(parameters),
+            )
+            path.touch(exist_ok=True)  # The engine writes no file without rows.
+            return path.open("rb")
+        finally:
+            path.unlink(missing_ok=True)
 
     def insert_json_rows(self, table: str, rows: bytes, columns: Sequence[str], token: str) -> bool:
         """Store rows durably. Returns False if the embedded engine added nothing.
@@ -538,10 +607,16 @@ class Warehouse:
                     break
                 if reader is not None:
                     reader.close()
-            self._watcher.close()
-            self._writer.close()
             if self._server is not None:
                 self._server.close()
+            elif self._overdue:
+                self.is_left_open = True
+                # Closing the engine would wait for these statements. Inserts are on the disk
+                # (`written_parts`), so the engine loses nothing if the process ends without it.
+                log.warning("engine_not_closed", statements=len(self._overdue))
+                return
+            self._watcher.close()
+            self._writer.close()
 
 
 def _settings_sql(settings: Mapping[str, Any]) -> str:
