@@ -21,6 +21,7 @@ from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.base.ids import ScopeId, VisitorId, WebsiteId, WorkspaceId
 from penstock.catalogue import plugin as catalogue_room
 from penstock.core import Core, Room
+from penstock.disk import plugin as disk_room
 from penstock.edge import plugin as edge_room
 from penstock.edge.layer import EdgeLayer
 from penstock.events import plugin as events_room
@@ -64,6 +65,7 @@ ROOMS: tuple[type[Room], ...] = (
     health_room.HealthRoom,
     nodes_room.NodesRoom,
     accounts_room.AccountsRoom,
+    disk_room.DiskRoom,
     jobs_room.JobsRoom,
     events_room.EventsRoom,
     providers_room.ProvidersRoom,
@@ -122,10 +124,12 @@ def build_services(
     nodes = nodes_room.build(core)
     box = SecretBox.from_settings(settings)
     accounts = accounts_room.build(core, box)
-    jobs = jobs_room.build(core, accounts)
+    disk = disk_room.build(core)
+    jobs = jobs_room.build(core, accounts, disk)
     events = events_room.build(
         core,
         accounts,
+        disk,
         forget_in_other_rooms=_forget_in_other_rooms,
         read_call=read_refused_call,
         read_exports=remaining_exports,
@@ -158,7 +162,7 @@ def build_services(
     edge = edge_room.build(core)
     rooms: list[Room] = [
         *(edge, nodes, accounts, events, providers, segment, funnels, catalogue, activity),
-        *(links, jobs, exports, backup),
+        *(links, disk, jobs, exports, backup),
     ]
     health = health_room.build(
         core,

@@ -12,6 +12,7 @@
     ├── RateLimited           429  too many requests; says when to retry
     └── Unavailable           503  cannot be done now; try again later
         ├── QueueFull              too many callers wait for their turn
+        ├── OutOfDisk         507  the disk, or the workspace's share of it, has no room
         └── StoreUnavailable       a store cannot be reached, went away or took too long
             └── ConcurrentUpdate   another transaction was in the way
 
@@ -153,6 +154,12 @@ class QueueFull(Unavailable):
     """
 
     code = "busy"
+
+
+class OutOfDisk(Unavailable):
+    """The disk has too little free space, or the workspace has used its share. Nothing was done."""
+
+    status, title, code = 507, "Insufficient storage", "disk_low"
 
 
 class StoreUnavailable(Unavailable):

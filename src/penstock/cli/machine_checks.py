@@ -3,7 +3,6 @@
 import ctypes
 import os
 import platform
-import shutil
 import stat
 import sys
 from collections.abc import Iterator
@@ -12,12 +11,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from penstock import __version__
+from penstock.base.disk_space import DiskSpace
 from penstock.cli.configuration import Configuration
 from penstock.cli.pages import page_path
 from penstock.metadb.secret_box import KEY_FILE
 from penstock.settings import Settings
 
-_LITTLE_DISK, _LOW_DISK = 100 * 1024**2, 2 * 1024**3
+_LITTLE_DISK = 100 * 1024**2
 _BASE_BYTES = 500_000_000
 """Memory that the service uses apart from queries and request bodies, in bytes."""
 _CLOCK_ERROR = 5
@@ -61,7 +61,7 @@ def machine_checks(configuration: Configuration) -> Iterator[Check]:
         f"{platform.system()} {platform.release()}",
     )
     yield from _settings(configuration)
-    yield _disk(settings.data)
+    yield _disk(settings.disk_space)
     yield _memory(settings)
     yield _clock()
     yield _permissions(configuration)
@@ -79,14 +79,19 @@ def _settings(configuration: Configuration) -> Iterator[Check]:
         )
 
 
-def _disk(data: Path) -> Check:
-    folder = next(path for path in (data.absolute(), *data.absolute().parents) if path.is_dir())
-    free = shutil.disk_usage(folder).free
-    message = f"{free / 1e9:,.1f} GB are free for {data}."
+def _disk(space: DiskSpace) -> Check:
+    data = space.folder.absolute()
+    folder = next(path for path in (data, *data.parents) if path.is_dir())
+    free = space._replace(folder=folder).free_bytes()
+    message = f"{free / 1e9:,.1f} GB are free for {space.folder}."
     advice = "Free some space, or move the data folder to a larger disk."
     if free < _LITTLE_DISK:
         return failure("disk", message, advice)
-    return warning("disk", message, advice) if free < _LOW_DISK else ok("disk", message)
+    if free < space.min_free_bytes:
+        message += " Uploads, imports and exports stop (PENSTOCK_MIN_FREE_DISK_BYTES)."
+    return (
+        warning("disk", message, advice) if free < 2 * space.min_free_bytes else ok("disk", message)
+    )
 
 
 def _memory(settings: Settings) -> Check:

@@ -8,6 +8,7 @@ from penstock.accounts.plugin import AccountsRoom
 from penstock.base.metrics import PolledGauge, PolledGauges
 from penstock.base.worker import Worker
 from penstock.core import Core, Room
+from penstock.disk.plugin import DiskRoom
 from penstock.events import routes as event_routes
 from penstock.events.deletions import routes as deletion_routes
 from penstock.events.deletions.service import DeletionService, ReadExports
@@ -117,6 +118,7 @@ class EventsRoom(Room):
 def build(
     core: Core,
     accounts: AccountsRoom,
+    disk: DiskRoom,
     *,
     forget_in_other_rooms: ForgetVisitors,
     read_call: ReadCall,
@@ -153,7 +155,14 @@ def build(
     )
     import_mappings = ImportMappingService(database, clock)
     imports = ImportService(
-        database, accounts.website_service, import_mappings, intake, settings, clock, core.attempts
+        database,
+        accounts.website_service,
+        import_mappings,
+        intake,
+        disk.disk,
+        settings,
+        clock,
+        core.attempts,
     )
     return EventsRoom(
         shipper=shipper,

@@ -103,8 +103,10 @@ class ExportService:
     def begin(self, caller: Caller, new: ExportIn) -> Export:
         """Record that a client begins an export, so that deletions can name it.
 
-        Raises `Conflict` for a new destination if the workspace has `MAX_DESTINATIONS`.
+        Raises `Conflict` for a new destination if the workspace has `MAX_DESTINATIONS`, and
+        `OutOfDisk` if the disk is low.
         """
+        self._settings.disk_space.require("exports")
         now_ms = self._clock()
         export = Export(
             id=ExportId(new_id("exp", now_ms)),
@@ -196,6 +198,7 @@ class ExportService:
         sql = {name: load("penstock.exports", f"{query.table}_{name}") for name in _OF_A_DAY}
 
         def write(start_ms: int, end_ms: int) -> IO[bytes]:
+            self._settings.disk_space.require("exports")
             return self._warehouse.write_file(
                 sql["of_day"],
                 {"website": website.id, "from": start_ms, "to": end_ms},

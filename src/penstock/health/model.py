@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from penstock.base.disk_space import FULL_BYTES
 from penstock.base.worker import WorkerHealth
 
 
@@ -48,13 +49,27 @@ class OutcomesHealth(NamedTuple):
 
 
 class Resources(NamedTuple):
-    """Resources that this process uses, and free resources. Sizes are in bytes."""
+    """Resources that this process uses, and free resources. Sizes are in bytes.
+
+    min_disk_free: free disk space below which only events and small records are stored.
+    """
 
     open_descriptors: int
     descriptor_limit: int
     memory: int
     disk_free: int
     disk_total: int
+    min_disk_free: int
+
+    @property
+    def is_disk_low(self) -> bool:
+        """Whether uploads, exports and other work that uses the disk stop."""
+        return self.disk_free < self.min_disk_free
+
+    @property
+    def is_disk_full(self) -> bool:
+        """Whether the stores may be unable to write."""
+        return self.disk_free < FULL_BYTES
 
 
 class TableSize(NamedTuple):
@@ -103,4 +118,18 @@ class Readiness(NamedTuple):
 
     @property
     def is_ready(self) -> bool:
-        return all(self.stores.values()) and not self.failed_workers and not self.is_outbox_old
+        return (
+            all(self.stores.values())
+            and not self.failed_workers
+            and not self.is_outbox_old
+            and not self.is_disk_full
+        )
+
+    @property
+    def is_disk_full(self) -> bool:
+        return self.resources is not None and self.resources.is_disk_full
+
+    @property
+    def is_degraded(self) -> bool:
+        """Whether the node stores events, but does not do other work, because the disk is low."""
+        return self.is_ready and self.resources is not None and self.resources.is_disk_low

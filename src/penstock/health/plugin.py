@@ -66,13 +66,13 @@ def build(
             is_damaged=lambda: core.database.damage is not None,
             missing_right=lambda: core.warehouse.missing_right,
             silent_shards=lambda: core.warehouse.silent_shards,
-            data=settings.data,
+            disk_space=settings.disk_space,
         ),
         store_sizes=sizes,
         trace_exporter=TraceExporter(settings.otlp_endpoint),
         metrics_server=MetricsServer(
             settings.metrics_host,
             settings.metrics_port,
-            [*worker_gauges(workers), *resource_gauges(settings.data), size_gauge, *gauges],
+            [*worker_gauges(workers), *resource_gauges(settings.disk_space), size_gauge, *gauges],
         ),
     )

@@ -4,6 +4,7 @@ import resource
 import shutil
 from pathlib import Path
 
+from penstock.base.disk_space import DiskSpace
 from penstock.base.metrics import PolledGauge
 from penstock.health.model import Resources
 
@@ -11,15 +12,16 @@ _DESCRIPTORS = Path("/proc/self/fd") if Path("/proc/self/fd").is_dir() else Path
 _MEMORY = Path("/proc/self/statm")
 
 
-def read_resources(data: Path) -> Resources:
-    """Read current resource use. data: a folder on the disk to check."""
-    disk = shutil.disk_usage(data)
+def read_resources(space: DiskSpace) -> Resources:
+    """Read current resource use. space: the disk to check."""
+    disk = shutil.disk_usage(space.folder)
     return Resources(
         open_descriptors=sum(1 for _ in _DESCRIPTORS.iterdir()),
         descriptor_limit=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
         memory=_resident_bytes(),
         disk_free=disk.free,
         disk_total=disk.total,
+        min_disk_free=space.min_free_bytes,
     )
 
 
@@ -32,7 +34,7 @@ def _resident_bytes() -> int:
     return pages * resource.getpagesize()
 
 
-def resource_gauges(data: Path) -> list[PolledGauge]:
+def resource_gauges(space: DiskSpace) -> list[PolledGauge]:
     """Gauges for disk space. The client library adds gauges for the process's descriptors and
     memory.
     """
@@ -40,6 +42,11 @@ def resource_gauges(data: Path) -> list[PolledGauge]:
         PolledGauge(
             "penstock_disk_free_bytes",
             "Free space on the disk of the data folder.",
-            lambda: shutil.disk_usage(data).free,
-        )
+            space.free_bytes,
+        ),
+        PolledGauge(
+            "penstock_disk_low",
+            "1 while the disk has so little free space that uploads, imports and exports stop.",
+            space.is_low,
+        ),
     ]

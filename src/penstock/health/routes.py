@@ -15,6 +15,11 @@ from penstock.http.answers import answer
 from penstock.warehouse.cluster import describe_silent_shards
 
 _DAMAGED = "The metadata database is damaged: restore a backup."
+_DISK_FULL = "The disk is full: free some space, such as by cancelling imports."
+_DISK_LOW = (
+    "The disk has too little free space: events are stored, but uploads, dry runs, imports, "
+    "exports and new stored outcomes wait."
+)
 
 
 @get("/health/live", sync_to_thread=False)
@@ -26,7 +31,7 @@ def live() -> Response[bytes]:
 async def ready(health: NamedDependency[HealthService]) -> Response[bytes]:
     readiness = await health.readiness()
     document = {
-        "status": "ready" if readiness.is_ready else "unavailable",
+        "status": _status(readiness),
         **readiness.stores,
         "reason": _reason(readiness),
         "outbox": _outbox(readiness),
@@ -38,12 +43,22 @@ async def ready(health: NamedDependency[HealthService]) -> Response[bytes]:
     return answer(document, status=200 if readiness.is_ready else 503)
 
 
+def _status(readiness: Readiness) -> str:
+    if not readiness.is_ready:
+        return "unavailable"
+    return "degraded" if readiness.is_degraded else "ready"
+
+
 def _reason(readiness: Readiness) -> str | None:
     if readiness.is_damaged:
         return _DAMAGED
     if right := readiness.missing_right:
         return f"The event store refuses a right: GRANT {right} to its user."
-    return describe_silent_shards(readiness.silent_shards)
+    if shards := describe_silent_shards(readiness.silent_shards):
+        return shards
+    if readiness.is_disk_full:
+        return _DISK_FULL
+    return _DISK_LOW if readiness.is_degraded else None
 
 
 def _outbox(readiness: Readiness) -> dict[str, Any] | None:
@@ -73,6 +88,7 @@ def _resources(resources: Resources | None) -> dict[str, int] | None:
         "memoryBytes": resources.memory,
         "diskFreeBytes": resources.disk_free,
         "diskTotalBytes": resources.disk_total,
+        "minDiskFreeBytes": resources.min_disk_free,
     }
 
 

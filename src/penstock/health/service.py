@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 
 import anyio
 from anyio import CapacityLimiter, to_thread
 
+from penstock.base.disk_space import DiskSpace
 from penstock.base.errors import StoreUnavailable
 from penstock.base.metrics import PolledGauge
 from penstock.base.worker import Worker, WorkerHealth
@@ -42,7 +42,7 @@ class HealthService:
         is_damaged: Callable[[], bool],
         missing_right: Callable[[], str | None],
         silent_shards: Callable[[], Sequence[int]],
-        data: Path,
+        disk_space: DiskSpace,
         answer_s: float = _ANSWER_S,
     ) -> None:
         """answers_by_store: for each store name, a blocking function that returns whether the store
@@ -51,10 +51,10 @@ class HealthService:
         outbox: reads the outbox state; blocks. outcomes: reads the state of stored outcomes.
         missing: reads the number of missing events. is_damaged: returns whether the metadata
         database is damaged. missing_right: returns a permission missing in the event store, or
-        None. silent_shards: numbers of the event store's shards that do not respond. data: the data
-        folder.
+        None. silent_shards: numbers of the event store's shards that do not respond. disk_space:
+        the disk of the data folder.
         """
-        self._outbox, self._data = outbox, data
+        self._outbox, self._disk_space = outbox, disk_space
         self._outcomes, self._missing, self._is_damaged = outcomes, missing, is_damaged
         self._missing_right, self._silent_shards = missing_right, silent_shards
         self._outbox_limiter = CapacityLimiter(_PROBES)
@@ -121,7 +121,10 @@ class HealthService:
         """
         with anyio.move_on_after(self._answer_s), suppress(OSError):
             return await to_thread.run_sync(
-                read_resources, self._data, limiter=self._resource_limiter, abandon_on_cancel=True
+                read_resources,
+                self._disk_space,
+                limiter=self._resource_limiter,
+                abandon_on_cancel=True,
             )
         return None
 

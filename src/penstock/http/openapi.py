@@ -35,6 +35,9 @@ class Header(NamedTuple):
 _PREFER = Header("Prefer", "`respond-async` returns a job instead of the result (RFC 7240).")
 
 
+JSON_ONLY = ("application/json",)
+
+
 def described(
     summary: str,
     *,
@@ -48,7 +51,7 @@ def described(
     headers: tuple[Header, ...] = (),
     takes_read_only: bool = False,
     media: tuple[str, ...] = ("application/json",),
-    returns: tuple[str, ...] = ("application/json",),
+    returns: tuple[str, ...] = JSON_ONLY,
     job: type[BaseModel] | None = None,
     scopes: tuple[KeyScope, ...] = (),
     tag: str,

@@ -10,6 +10,7 @@ from litestar.di import NamedDependency
 
 from penstock.accounts.model import Caller
 from penstock.http.answers import answer
+from penstock.http.openapi import JSON_ONLY
 from penstock.http.requests import AnyRequest, path_of
 from penstock.jobs.prefer import RESPOND_ASYNC, prefers_async
 from penstock.jobs.schema import JobRecord
@@ -85,4 +86,12 @@ async def provide_cancellable_response(
     caller: NamedDependency[Caller],
     jobs: NamedDependency[JobService],
 ) -> CancellableResponse:
+    if _is_file(request):
+        await to_thread.run_sync(jobs.disk.space.require, "exports")
     return CancellableResponse(request, caller, jobs)
+
+
+def _is_file(request: AnyRequest) -> bool:
+    """Whether the route writes its response to a temporary file first."""
+    described = request.route_handler.opt.get("described")
+    return described is not None and described["returns"] != JSON_ONLY

@@ -10,6 +10,7 @@ from penstock.accounts.plugin import AccountsRoom
 from penstock.base.metrics import PolledGauge
 from penstock.base.worker import Worker
 from penstock.core import Core, Room
+from penstock.disk.plugin import DiskRoom
 from penstock.jobs import routes
 from penstock.jobs.cancellable import provide_cancellable_response
 from penstock.jobs.service import JobService
@@ -36,5 +37,6 @@ class JobsRoom(Room):
         return [self.jobs.running()]
 
 
-def build(core: Core, accounts: AccountsRoom) -> JobsRoom:
-    return JobsRoom(jobs=JobService(core.database, core.warehouse, accounts.limits, core.clock))
+def build(core: Core, accounts: AccountsRoom, disk: DiskRoom) -> JobsRoom:
+    jobs = JobService(core.database, core.warehouse, accounts.limits, disk.disk, core.clock)
+    return JobsRoom(jobs=jobs)

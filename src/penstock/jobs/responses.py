@@ -10,7 +10,7 @@ from typing import Any, cast
 from litestar import Response
 from litestar.response import Stream
 
-from penstock.base.errors import NotFound, TooLarge
+from penstock.base.errors import NotFound, PenstockError, TooLarge
 from penstock.http.answers import file_response
 from penstock.jobs import store
 from penstock.jobs.model import Job
@@ -21,23 +21,29 @@ MAX_BYTES = 256 * 1024 * 1024
 _IN_MEMORY_BYTES = 1024 * 1024
 
 
-def store_response(database: Database, job_id: str, response: Response[bytes]) -> dict[str, Any]:
+def store_response(
+    database: Database,
+    job_id: str,
+    response: Response[bytes],
+    require_room: Callable[[int], None] | None = None,
+) -> dict[str, Any]:
     """Store a response. Returns the job columns that describe it.
 
-    If the response is too large, deletes the parts stored so far and raises `TooLarge`.
+    require_room: called with the size of a large response so far; raises an error if there is no
+    room for it. After an error, or `TooLarge`, the parts stored so far are deleted.
     """
     size = 0
     # One transaction per part, so that incoming events do not wait for a long response.
     for number, part in enumerate(_parts(response)):
         size += len(part)
-        if size > MAX_BYTES:
+        try:
+            _require_small(size)
+            if require_room is not None and size > _IN_MEMORY_BYTES:
+                require_room(size)
+        except PenstockError:
             with database.write() as db:
                 store.delete_parts(db, job_id)
-            raise TooLarge(
-                f"The result has more than {MAX_BYTES // 1024**2} MB, the most that a job may "
-                "have. Send the request without Prefer: respond-async, or narrow it down.",
-                code="result_too_large",
-            )
+            raise
         with database.write() as db:
             store.add_part(db, job_id, number, part)
     media_type = response.media_type
@@ -47,6 +53,15 @@ def store_response(database: Database, job_id: str, response: Response[bytes]) -
         "headers": dict(response.headers),
         "bytes": size,
     }
+
+
+def _require_small(size: int) -> None:
+    if size > MAX_BYTES:
+        raise TooLarge(
+            f"The result has more than {MAX_BYTES // 1024**2} MB, the most that a job may "
+            "have. Send the request without Prefer: respond-async, or narrow it down.",
+            code="result_too_large",
+        )
 
 
 def _parts(response: Response[bytes]) -> Iterable[bytes]:

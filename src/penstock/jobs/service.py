@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import structlog
@@ -19,10 +20,18 @@ from sqlalchemy import Connection
 
 from penstock.accounts.workspace.service import WorkspaceService
 from penstock.base.clock import Clock
-from penstock.base.errors import Conflict, StoreConflict, StoreUnavailable, TooLarge, Unavailable
+from penstock.base.errors import (
+    Conflict,
+    OutOfDisk,
+    StoreConflict,
+    StoreUnavailable,
+    TooLarge,
+    Unavailable,
+)
 from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.base.ids import WorkspaceId, new_id
 from penstock.base.worker import Backoff, Worker
+from penstock.disk.service import DiskService
 from penstock.http.answers import answer
 from penstock.http.problems import problem_of
 from penstock.http.requests import AnyRequest, path_of
@@ -71,10 +80,12 @@ class JobService:
         database: Database,
         warehouse: Warehouse,
         limits: WorkspaceService,
+        disk: DiskService,
         clock: Clock,
     ) -> None:
         self._database, self._warehouse = database, warehouse
         self._limits, self._clock = limits, clock
+        self.disk = disk
         self._own: dict[str, _OwnJob] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -218,6 +229,7 @@ class JobService:
     ) -> dict[str, Any]:
         """Compute and store the response. Returns the job columns that describe it."""
         state = JobState.DONE
+        require_room = partial(self.disk.require_room_for_result, own.workspace_id)
         try:
             response = self._compute(own.work, own.workspace_id, compute)
         except Stopped:
@@ -225,9 +237,9 @@ class JobService:
         except Exception as error:  # the client that reads the result gets the error
             response, state = problem_of(request, error), JobState.FAILED
         try:
-            values = store_response(self._database, own.id, response)
+            values = store_response(self._database, own.id, response, require_room)
         # an OSError means that reading the response's file failed
-        except (TooLarge, OSError) as error:
+        except (TooLarge, OutOfDisk, OSError) as error:
             state = JobState.FAILED
             values = store_response(self._database, own.id, problem_of(request, error))
         rows = own.work.rows_read

@@ -10,6 +10,7 @@ from pydantic import PrivateAttr, ValidationInfo, field_validator, model_validat
 from pydantic_core import PydanticCustomError
 from pydantic_settings import SettingsConfigDict
 
+from penstock.base.disk_space import DiskSpace
 from penstock.base.service_urls import host_name
 from penstock.settings.group import SettingGroup
 from penstock.settings.people import AccountSettings, MailSettings, SingleSignOnSettings
@@ -153,6 +154,11 @@ class Settings(
     def link_urls(self) -> tuple[str, ...]:
         """All base URLs that serve links: `link_url` first, always including `base_url`."""
         return tuple(dict.fromkeys((self.link_url, self.base_url)))
+
+    @property
+    def disk_space(self) -> DiskSpace:
+        """The disk of the data folder."""
+        return DiskSpace(self.data, self.min_free_disk_bytes)
 
     @property
     def metadb_url(self) -> str:

@@ -98,6 +98,24 @@ class StoreSettings(SettingGroup):
             "as `~/.local/share/penstock`.",
         ),
     ]
+    min_free_disk_bytes: Annotated[
+        int,
+        Field(
+            ge=0,
+            description="Free bytes on the disk of the data folder below which uploads, dry runs, "
+            "imports, exports, large results of jobs and new stored outcomes stop, so that events "
+            "can still be stored.",
+        ),
+    ] = 1024**3
+    workspace_files_bytes: Annotated[
+        int,
+        Field(
+            ge=1024,
+            description="Maximum size of the files of one workspace that wait on the disk: import "
+            "files, before and after their start, saved mappings, and results of jobs. An API key "
+            "without the permission `manage` can use half of it.",
+        ),
+    ] = 4 * 1024**3
     database_url: Annotated[
         str | None,
         Field(description="Metadata DB as an SQLAlchemy URL; default: SQLite in the data folder."),

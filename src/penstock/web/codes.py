@@ -134,8 +134,8 @@ too_many_secrets        409 Too many signing secrets of one provider are valid. 
   with previousValidSeconds 0.
 import_not_finished     409 The import is not finished, so its gap cannot be dismissed yet.
 import_finished         409 The import is finished, so it cannot be started or cancelled.
-too_many_dry_runs       409 Too many files of imports wait for their start, or they are too large
-  together. Start or cancel one; the detail names it.
+too_many_dry_runs       409 Too many files of imports wait for their start. Start or cancel one; the
+  detail names it.
 import_not_checked      409 The dry run of the import has not ended. Wait, or cancel the import.
 import_started          409 The import was already started.
 no_gap                  409 The import left no gap in the coverage of reports.
@@ -185,6 +185,10 @@ overloaded              503 Too many events are waiting to be stored, or too man
 stopping                503 The service is stopping; nothing was stored. Try again in a moment.
 sign_on_unavailable     503 The identity provider is not responding right now.
 secret_key_missing      503 A signing secret was encrypted with a key that this node does not have.
+disk_low                507 The disk of the service has too little free space for uploads, exports
+  and results of jobs; nothing was done. Cancel imports that nobody needs, or ask the operator.
+workspace_disk_full     507 The workspace's waiting files are too large together; nothing was done.
+  Start or cancel an import, or delete results of jobs.
 folder_unavailable      503 The data folder cannot store the file of an import. The operator must
   check the disk.
 warehouse_unavailable   503 The event store does not respond right now. Try again.

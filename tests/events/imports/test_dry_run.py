@@ -167,21 +167,9 @@ def refused(tenant):
     return answer.json()["detail"]
 
 
-def test_a_workspace_has_a_limit_for_files_before_their_start(send, workspace):
+def test_a_workspace_has_a_limit_for_files_before_their_start(send, key, workspace):
     jobs = [send([event("a", "v", second)]) for second in range(20)]
     assert f"Start or cancel one, such as {jobs[0]['id']}" in refused(workspace)
-
-
-@pytest.mark.parametrize("limits", [{"max_import_bytes": 1024}])
-def test_files_before_their_start_have_a_maximum_size(send, key, workspace):
-    long = [event("a", "v", 1, text="x" * 500)]
-    sender = key("ingest")
-    for _ in range(4):
-        send(long, tenant=sender)
-    assert "bytes that nobody has started" in refused(sender)
-    for _ in range(3):
-        send(long)
-    assert "bytes that nobody has started" in refused(workspace)
     assert "Ask a member" in refused(key("ingest"))
 
 

@@ -6,7 +6,7 @@ complete and on disk.
 
 import hashlib
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -48,11 +48,18 @@ class ImportFiles:
         return path
 
     async def save(
-        self, import_id: str, file_format: str, chunks: AsyncIterator[bytes], max_bytes: int
+        self,
+        import_id: str,
+        file_format: str,
+        chunks: AsyncIterator[bytes],
+        max_bytes: int,
+        take_room: Callable[[int], None],
     ) -> StoredFile:
         """Write an upload durably. Raises `TooLarge` if it exceeds `max_bytes`.
 
-        If the upload fails or the client disconnects, the partial file is removed.
+        take_room: called with a number of bytes before they are written; it may block, and raises
+        an error if there is no room. If the upload fails or the client disconnects, the partial
+        file is removed.
         """
         part = self._folder / f"{import_id}.part"
         await to_thread.run_sync(lambda: self._folder.mkdir(parents=True, exist_ok=True))
@@ -61,6 +68,7 @@ class ImportFiles:
             with part.open("xb") as file:  # Follows no link, unlike "wb".
 
                 def write() -> None:
+                    take_room(len(buffer))
                     digest.update(buffer)
                     file.write(buffer)
                     buffer.clear()

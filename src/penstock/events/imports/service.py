@@ -21,9 +21,9 @@ from penstock.base.errors import (
 from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.base.ids import ImportId, WebsiteId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
+from penstock.disk.service import DiskService
 from penstock.events.imports import store
 from penstock.events.imports.access import (
-    changed_import,
     import_not_found,
     require_few_open,
     seen_import,
@@ -69,6 +69,7 @@ class ImportService:
         websites: WebsiteService,
         mappings: ImportMappingService,
         intake: Intake,
+        disk: DiskService,
         settings: Settings,
         clock: Clock,
         attempts: Attempts,
@@ -79,7 +80,7 @@ class ImportService:
             settings,
             clock,
         )
-        self._mappings = mappings
+        self._mappings, self._disk = mappings, disk
         self._files = ImportFiles(settings.data / "imports")
         self._uploads = FairQueue("uploads", _UPLOADS, code="too_many_imports", retry_after_s=30)
         self._attempts = attempts
@@ -102,7 +103,6 @@ class ImportService:
                 is_busy=lambda: intake.waiting() > 0,
             ).worker,
             clock,
-            max_file_bytes=settings.max_import_bytes,
         )
 
     @asynccontextmanager
@@ -134,8 +134,8 @@ class ImportService:
 
         Raises `Unauthorized` if the website belongs to another workspace, `UnsupportedMedia` if the
         file's format differs from the request's, `TooLarge` if the file is too large, `QueueFull`
-        if the workspace has too many uploads or unfinished imports, and `Unavailable` if a store
-        does not respond.
+        if the workspace has too many uploads or unfinished imports, `OutOfDisk` if the disk or the
+        workspace's budget has no room, and `Unavailable` if a store does not respond.
         """
         reader = reader_of_request(query.format, media_type)
         mapping: ImportMapping | None = query.mapping
@@ -160,12 +160,14 @@ class ImportService:
         worker = self.dry_runs.worker if query.dry_run else self.worker
         try:
             async with self._uploads.slot_async(sender.workspace_id):
-                file = await files.save(
-                    import_id,
-                    reader.name,
-                    require_format(chunks, reader),
-                    self._settings.max_import_bytes,
-                )
+                with self._disk.upload(sender.workspace_id) as take_room:
+                    file = await files.save(
+                        import_id,
+                        reader.name,
+                        require_format(chunks, reader),
+                        self._settings.max_import_bytes,
+                        take_room,
+                    )
         except OSError as error:
             raise Unavailable(
                 f"The file cannot be written to the data folder: {error.strerror or error}.",
@@ -211,15 +213,23 @@ class ImportService:
 
     def _require_room_for_upload(self, sender: Caller, is_staged: bool) -> None:
         with self._database.read() as db:
-            if is_staged:
-                self.dry_runs.require_room(db, sender)
-            else:
+            if not is_staged:
                 require_few_open(db, sender.workspace_id)
+            self._require_room(db, sender, is_staged, new_bytes=1)
+
+    def _require_room(
+        self, db: Connection, sender: Caller, is_staged: bool, new_bytes: int
+    ) -> None:
+        if is_staged:
+            self.dry_runs.require_room(db, sender)
+        may_use_all = KeyScope.MANAGE in sender.scopes
+        sender_id = None if may_use_all else sender_of(sender)
+        self._disk.require_room(db, sender.workspace_id, new_bytes, sender_id)
 
     def _add(self, job: ImportJob, sender: Caller) -> None:
         with self._database.write() as db:
-            if job.is_staged:  # Other uploads may have ended in the meantime.
-                self.dry_runs.require_room(db, sender)
+            # Other uploads may have ended in the meantime.
+            self._require_room(db, sender, job.is_staged, job.bytes_total)
             store.add(db, job)
 
     def find(self, actor: Caller, import_id: str) -> ImportJob:
@@ -248,20 +258,39 @@ class ImportService:
             return store.rejects(db, job, page)
 
     def cancel(self, actor: Caller, import_id: str) -> ImportJob:
-        """Stop an import. Stored events are kept. Cancelling again changes nothing.
+        """Stop an import, and remove its file. Stored events are kept. Cancelling again changes
+        nothing.
 
-        Raises `Conflict` if the import is finished, and `Forbidden` if somebody else sent the file
-        and the key lacks the scope manage.
+        The file goes first: a full disk has room for the record only then. Raises `Conflict` if the
+        import is finished, and `Forbidden` if somebody else sent the file and the key lacks the
+        scope manage.
         """
+        with self._database.read() as db:
+            job = seen_import(
+                store.find(db, actor.workspace_id, import_id), actor, (KeyScope.MANAGE,)
+            )
+        if job.sent_by != sender_of(actor):
+            require_scope(actor.scopes, (KeyScope.MANAGE,))
+        if job.state is ImportState.CANCELLED:
+            return job
+        if job.is_open or job.is_staged:
+            self._remove_file(import_id)
+        return self._end_cancelled(job)
+
+    def _remove_file(self, import_id: str) -> None:
+        """Remove the file of an import. Its worker then closes it."""
+        for files in (self.dry_runs.files, self._files):
+            files.remove(import_id)
+        self.worker.wake()
+        self.dry_runs.worker.wake()
+
+    def _end_cancelled(self, job: ImportJob) -> ImportJob:
         with self._database.write() as db:
-            job = changed_import(db, actor, import_id)
-            if job.sent_by != sender_of(actor):
-                require_scope(actor.scopes, (KeyScope.MANAGE,))
+            job = store.find(db, job.workspace_id, job.id, lock=True) or job
             if job.state is ImportState.CANCELLED:
                 return job
             if not job.is_open and not job.is_staged:
                 raise Conflict("The import is already finished.", code="import_finished")
-            was_queued = job.state is ImportState.QUEUED
             now_ms = self._clock()
             job = replace(
                 job, state=ImportState.CANCELLED, updated_at_ms=now_ms, finished_at_ms=now_ms
@@ -270,9 +299,7 @@ class ImportService:
             store.remove_summary(db, job.id)
             self._database.changes.announce(db, TOPIC)
             self._database.changes.announce(db, DRY_RUNS_TOPIC)
-        self.dry_runs.worker.wake()
-        if was_queued:  # A worker removes a file that it is reading.
-            self._files.remove(import_id)
+        self._remove_file(job.id)  # A start may have moved it in the meantime.
         return job
 
     def dismiss_gap(self, current_user: CurrentUser, import_id: str) -> ImportJob:

@@ -80,6 +80,8 @@ it, single posts keep 0.7 of their rate.
 _MAX_RUNNING = 64
 """Maximum number of imports that run at once. Each has an open file and a temporary database."""
 _OVERLOADED_S = 2.0
+_LOW_DISK_S = 5.0
+"""Pause while the disk has too little free space, in seconds."""
 _WITHOUT_JOB_MS = 600_000
 """Time for which a file without a known job is kept, in milliseconds."""
 
@@ -109,12 +111,16 @@ class _RunningImport:
     finished: ImportJob | None = None
 
 
+class _FileRemoved(Exception):
+    """Someone has cancelled the import and so removed its file."""
+
+
 class ImportWorker:
     """Runs one job per workspace at a time, oldest first. Each step runs one job for a short time.
 
     Workspaces take turns, so that a long import does not delay others. A node reads only files that
     it received, so that several nodes with one metadata DB never share a job. If a store is down or
-    a disk is full, a job waits instead of failing.
+    the disk has too little free space, a job waits instead of failing.
     """
 
     def __init__(
@@ -144,6 +150,8 @@ class ImportWorker:
         self._begin_waiting_jobs()
         if not self._running_imports:
             return _WITHOUT_JOB_MS / 1000 if self._without_job else None
+        if self._settings.disk_space.is_low():
+            return _LOW_DISK_S
         workspace_id, running = next(iter(self._running_imports.items()))
         self._running_imports.move_to_end(workspace_id)
         began_s = monotonic()
@@ -154,6 +162,9 @@ class ImportWorker:
             if error.code == "overloaded":  # Live events have priority.
                 return _OVERLOADED_S
             raise
+        except _FileRemoved:
+            del self._running_imports[workspace_id]
+            return 0.0
         if running.finished is not None:
             self._save(replace(running.finished, finished_at_ms=self._clock()))
             self._files.remove(running.job.id)
@@ -168,10 +179,15 @@ class ImportWorker:
     def _begin_waiting_jobs(self) -> None:
         """Start the oldest job of each workspace without a running job.
 
-        Only jobs whose file is on this node start. Files of cancelled jobs are removed.
+        Only jobs whose file is on this node start. Files of cancelled jobs are removed, and removed
+        files are closed, so that the disk has their space.
         """
+        present = self._files.present()
+        for workspace_id, running in list(self._running_imports.items()):
+            if running.job.id not in present:
+                del self._running_imports[workspace_id]
         running_ids = {str(running.job.id) for running in self._running_imports.values()}
-        stored_files = self._files.present() - running_ids
+        stored_files = present - running_ids
         if not stored_files:
             return
         with self._database.read() as db:
@@ -263,6 +279,8 @@ class ImportWorker:
         except (UnreadableFile, Unavailable, WorkerStopped):
             raise
         except Exception as error:
+            if running.job.id not in self._files.present():
+                raise _FileRemoved from None
             if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
                 # The disk is full, or no file descriptor is free. Try the file again later.
                 running.batches = running.batch = None

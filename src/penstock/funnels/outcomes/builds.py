@@ -1,5 +1,6 @@
 """Builds stored outcomes: evaluates all units of a subject at once."""
 
+from collections.abc import Callable
 from contextlib import suppress
 
 import structlog
@@ -39,10 +40,12 @@ class OutcomeBuilder:
         clock: Clock,
         *,
         max_outcomes: int,
+        is_disk_low: Callable[[], bool],
     ) -> None:
         self._tables, self._registry, self._locks = tables, registry, locks
         self._refresher, self._rows, self._background = refresher, rows, background
         self._clock, self._max_outcomes = clock, max_outcomes
+        self._is_disk_low = is_disk_low
 
     def build(self, pending: PendingBuild) -> None:
         """Run a build. It stays pending while another node runs it, in case that node dies."""
@@ -56,8 +59,13 @@ class OutcomeBuilder:
                 self._registry.end_build(pending)
 
     def _is_wanted(self, locked: LockedOutcome, pending: PendingBuild) -> bool:
-        """Whether a build is still wanted: neither cancelled on any node nor already done."""
+        """Whether a build is still wanted: neither cancelled on any node nor already done, and the
+        disk has room.
+        """
         outcome = pending.subject.outcome
+        if self._is_disk_low():
+            self._registry.postpone(outcome, policy.RETRY_MS)
+            return False
         if dropped_for_ms := locked.change.dropped_for_ms(self._clock()):
             self._registry.postpone(outcome, dropped_for_ms)
             return False

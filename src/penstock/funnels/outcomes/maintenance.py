@@ -64,7 +64,12 @@ class OutcomeMaintenance:
         self.rows = OutcomeRows(*parts, is_embedded=self.is_embedded)
         self.upkeep = OutcomeUpkeep(*parts, self.rows, subjects, clock)
         self._builder = OutcomeBuilder(
-            *parts, self.rows, self._background, clock, max_outcomes=settings.stored_outcomes
+            *parts,
+            self.rows,
+            self._background,
+            clock,
+            max_outcomes=settings.stored_outcomes,
+            is_disk_low=settings.disk_space.is_low,
         )
         self._is_prepared = False
         self._forgot_at_ms: int | None = None

@@ -1,9 +1,8 @@
 """Use cases for dry runs: files that wait for their start. Methods block."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import NamedTuple
 
 from anyio import to_thread
 from sqlalchemy import Connection
@@ -25,33 +24,14 @@ from penstock.events.imports.files import ImportFiles
 from penstock.events.imports.formats.schema import CompleteMapping
 from penstock.events.imports.formats.table import mapping_fault, reader_named
 from penstock.events.imports.mappings.store import find_equal_mapping
-from penstock.events.imports.model import ImportJob, ImportState, StagedFile
+from penstock.events.imports.model import ImportJob, ImportState
 from penstock.http.scopes import KeyScope
 from penstock.metadb.database import Database
 
-
-class _StagedLimits(NamedTuple):
-    """Limits for files before their start. uploads: their maximum size, as a multiple of the
-    largest upload.
-    """
-
-    files: int
-    uploads: int
-
-    def reached(self, files: Sequence[StagedFile], upload_bytes: int) -> str | None:
-        """Return what the files have too many of; None if there is room for another.
-
-        upload_bytes: maximum size of an upload.
-        """
-        size = sum(file.size for file in files)
-        if len(files) >= self.files:
-            return f"{len(files)} files"
-        return f"files of {size:,} bytes" if size >= self.uploads * upload_bytes else None
-
-
-_STAGED_OF_WORKSPACE = _StagedLimits(files=20, uploads=4)
-_STAGED_OF_KEY = _StagedLimits(files=10, uploads=2)
-"""Limits for the files of a key without the scope manage."""
+_MAX_STAGED, _MAX_STAGED_OF_KEY = 20, 10
+"""Maximum numbers of files before their start in a workspace, and from a key without the scope
+manage.
+"""
 
 
 class DryRunService:
@@ -63,12 +43,9 @@ class DryRunService:
         files: ImportFiles,
         worker: Worker,
         clock: Clock,
-        *,
-        max_file_bytes: int,
     ) -> None:
         """files: files before their start. worker: reads them for their dry run."""
         self._database, self._clock = database, clock
-        self._max_file_bytes = max_file_bytes
         self.files, self.worker = files, worker
 
     @asynccontextmanager
@@ -79,17 +56,17 @@ class DryRunService:
             yield
 
     def require_room(self, db: Connection, sender: Caller) -> None:
-        """Require room for a file before its start. A key without the scope manage cannot take
-        more than half of the places and of the size.
+        """Require room for another file before its start. A key without the scope manage cannot
+        take more than half of the places.
         """
         files = store.staged_files(db, sender.workspace_id)
         own = [file for file in files if file.sent_by == sender_of(sender)]
         may_use_all = KeyScope.MANAGE in sender.scopes
-        who, upload_bytes = "This workspace has", self._max_file_bytes
-        reached = _STAGED_OF_WORKSPACE.reached(files, upload_bytes)
-        if not may_use_all and (of_key := _STAGED_OF_KEY.reached(own, upload_bytes)):
-            who, reached = "This key has sent", of_key
-        if reached is None:
+        if not may_use_all and len(own) >= _MAX_STAGED_OF_KEY:
+            reached = f"This key has sent {len(own)} files"
+        elif len(files) >= _MAX_STAGED:
+            reached = f"This workspace has {len(files)} files"
+        else:
             return
         usable = files if may_use_all else own
         way_out = (
@@ -99,7 +76,7 @@ class DryRunService:
             f"{iso(files[0].expires_at_ms)}."
         )
         raise Conflict(
-            f"{who} {reached} that nobody has started, the limit. {way_out}",
+            f"{reached} that nobody has started, the limit. {way_out}",
             code="too_many_dry_runs",
         )
 

@@ -48,6 +48,8 @@ _MAX_READING_S = 120.0
 _MAX_RUNNING = 4
 _LIMITS = SummaryLimits(ids=250_000, values=100_000, names=300_000)
 """Limits of each dry run. With these, four need at most about half a gigabyte of memory."""
+_LOW_DISK_S = 5.0
+"""Pause while the disk has too little free space, in seconds."""
 _WITHOUT_JOB_MS = 600_000
 """Time for which a file without a known job is kept, in milliseconds."""
 _INTERNAL_ERROR = (
@@ -124,12 +126,16 @@ class DryRunWorker:
         expired = {each.id for each in staged if each.has_expired(now_ms)}
         for each in staged:
             if each.id in expired:
+                # The file goes first: a full disk has room for the record only then.
+                self._staged.remove(each.id)
                 self._end(each, ImportState.CANCELLED, _NOT_STARTED)
         staged = [each for each in staged if each.id not in expired]
         self._settle_files({str(each.id) for each in staged})
         self._begin_checks(staged)
         if not self._checks:
             return None
+        if self._settings.disk_space.is_low():
+            return _LOW_DISK_S
         workspace_id, check = next(iter(self._checks.items()))
         self._checks.move_to_end(workspace_id)
         has_ended = True
@@ -186,13 +192,17 @@ class DryRunWorker:
                 self._staged.remove(import_id)
 
     def _begin_checks(self, staged: Sequence[StagedImport]) -> None:
-        """Begin the oldest waiting dry run of each workspace, and drop those that ended."""
+        """Begin the oldest waiting dry run of each workspace, and drop those that ended.
+
+        A removed file is closed, so that the disk has its space.
+        """
         waiting = {each.id: each for each in staged if each.state is ImportState.CHECKING}
+        present = self._staged.present() if waiting else set()
         for workspace_id, check in list(self._checks.items()):
             still = waiting.get(check.job.id)
-            if still is None or still.revision != check.job.revision:
+            is_same = still is not None and still.revision == check.job.revision
+            if not is_same or check.job.id not in present:
                 del self._checks[workspace_id]
-        present = self._staged.present() if waiting else set()
         for each in waiting.values():
             is_free = len(self._checks) < _MAX_RUNNING and each.workspace_id not in self._checks
             if not is_free or each.id not in present:

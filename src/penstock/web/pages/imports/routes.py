@@ -11,6 +11,8 @@ from penstock.activity.visitors.schema import VisitorDetailRecord, VisitorsQuery
 from penstock.activity.visitors.service import VisitorService
 from penstock.base.errors import NotFound
 from penstock.base.ids import WorkspaceId
+from penstock.disk.model import FileKind
+from penstock.disk.service import DiskService
 from penstock.events.deletions.model import STEPS, Deletion, DeletionState
 from penstock.events.deletions.service import DeletionService
 from penstock.events.imports.dry_runs.service import DryRunService
@@ -62,6 +64,13 @@ _TYPES = (
     (ValueType.JSON, "JSON"),
 )
 
+_FILE_KINDS = {
+    FileKind.UPLOADS: "Uploads in progress",
+    FileKind.DRY_RUNS: "Files of imports that nobody has started",
+    FileKind.IMPORTS: "Files of started imports",
+    FileKind.IMPORT_MAPPINGS: "Saved mappings",
+    FileKind.JOB_RESULTS: "Results of jobs",
+}
 _GUIDES = {
     "ndjson": (
         "One JSON object per line, with the fields of an event.",
@@ -132,6 +141,7 @@ def list_imports(
     view: NamedDependency[View],
     website_service: NamedDependency[WebsiteService],
     imports: NamedDependency[ImportService],
+    disk: NamedDependency[DiskService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
     websites = website_service.websites(view.workspace_id)
@@ -143,6 +153,8 @@ def list_imports(
         imports=listing,
         polls=any(job.is_open or job.state is ImportState.CHECKING for job in listing.data),
         shares={job.id: share_read(job) for job in listing.data},
+        disk_use=disk.use(view.workspace_id),
+        kinds=_FILE_KINDS,
         websites=websites,
         names=names_of(websites),
         max_bytes=settings.max_import_bytes,
