@@ -7,7 +7,7 @@ from typing import NamedTuple
 from penstock.base.errors import OutOfDisk
 
 FULL_BYTES = 16 * 1024**2
-"""Free bytes below which a disk counts as full: a store may be unable to write."""
+"""Free bytes below which a disk counts as full."""
 
 
 class DiskSpace(NamedTuple):
@@ -25,6 +25,10 @@ class DiskSpace(NamedTuple):
 
     def is_low(self) -> bool:
         return self.free_bytes() < self.min_free_bytes
+
+    def is_full(self) -> bool:
+        """Whether a store may be unable to write."""
+        return self.free_bytes() < FULL_BYTES
 
     def require(self, work: str) -> None:
         """Raise `OutOfDisk` if the disk is low. work: plural noun for what cannot be done."""

@@ -1,8 +1,9 @@
 """Use cases for imports. Synchronous methods block, so call them from a worker thread."""
 
 from collections.abc import AsyncIterator, Collection, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from time import sleep
 from typing import Any
 
 from anyio import to_thread
@@ -54,8 +55,10 @@ from penstock.metadb.database import Database
 from penstock.settings import Settings
 
 _ANY_COLUMNS = ImportMapping(columns=[], otherColumns=OtherColumns.IGNORED)
-
-
+_CLOSING_MS, _RETRY_S = 5_000, 0.1
+"""How long a cancellation on a full disk waits for the worker to close the file, in milliseconds,
+and the pause between its attempts, in seconds.
+"""
 _UPLOADS = QueueLimits(slots=32, slots_per_key=4, waiting=0, waiting_per_key=0)
 """Limits for uploads. There is no queue, because an upload may take hours."""
 
@@ -275,7 +278,7 @@ class ImportService:
             return job
         if job.is_open or job.is_staged:
             self._remove_file(import_id)
-        return self._end_cancelled(job)
+        return self._end_when_closed(job)
 
     def _remove_file(self, import_id: str) -> None:
         """Remove the file of an import. Its worker then closes it."""
@@ -283,6 +286,15 @@ class ImportService:
             files.remove(import_id)
         self.worker.wake()
         self.dry_runs.worker.wake()
+
+    def _end_when_closed(self, job: ImportJob) -> ImportJob:
+        """Record the cancellation. A full disk has no room until the worker has closed the file."""
+        until_ms = self._clock.elapsed_ms() + _CLOSING_MS
+        while self._disk.space.is_full() and self._clock.elapsed_ms() < until_ms:
+            with suppress(StoreUnavailable):
+                return self._end_cancelled(job)
+            sleep(_RETRY_S)
+        return self._end_cancelled(job)
 
     def _end_cancelled(self, job: ImportJob) -> ImportJob:
         with self._database.write() as db:

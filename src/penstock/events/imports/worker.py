@@ -142,7 +142,7 @@ class ImportWorker:
         """For each import, the monotonic milliseconds at which its file was first seen without a
         known job.
         """
-        self.worker = Worker("imports", self._step, clock)
+        self.worker = Worker("imports", self._step, clock, retry_on_wake=True)
         database.changes.subscribe(TOPIC, self.worker.wake)
 
     def _step(self) -> float | None:

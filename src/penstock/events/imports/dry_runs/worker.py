@@ -115,7 +115,9 @@ class DryRunWorker:
         self._attempts, self._on_started, self._is_busy = attempts, on_started, is_busy
         self._checks: OrderedDict[WorkspaceId, _Check] = OrderedDict()
         """Running dry runs by workspace. The first continues next."""
-        self.worker = Worker("import_checks", self._step, clock, period_s=_PERIOD_S)
+        self.worker = Worker(
+            "import_checks", self._step, clock, period_s=_PERIOD_S, retry_on_wake=True
+        )
         database.changes.subscribe(TOPIC, self.worker.wake)
 
     def _step(self) -> float | None:
