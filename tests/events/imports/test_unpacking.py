@@ -220,6 +220,37 @@ def test_a_directory_that_lists_the_same_bytes_many_times_is_damaged(run_import)
     assert "damaged" in job["error"]
 
 
+@pytest.mark.parametrize("size", [0, 1, 10**6])
+def test_an_archive_that_states_another_size_is_damaged(run_import, size):
+    content = archive(("a.ndjson", events(1)))
+    at = content.index(b"PK\1\2") + 24
+    job = run_import(
+        content[:at] + struct.pack("<L", size) + content[at + 4 :], media_type="application/zip"
+    )
+    assert job["state"] == "failed"
+    assert "damaged" in job["error"]
+
+
+def test_a_file_without_a_name_is_imported(run_import):
+    stream = deflated(events(1))
+    sizes = (zlib.crc32(events(1)), len(stream), len(events(1)))
+    file = struct.pack("<4s5H3L2H", b"PK\3\4", 20, 0, 8, 0, 0, *sizes, 0, 0) + stream
+    entry = struct.pack("<4s6H3L5H2L", b"PK\1\2", 20, 20, 0, 8, 0, 0, *sizes, *[0] * 7)
+    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, len(entry), len(file), 0)
+    job = run_import(file + entry + end, media_type="application/zip")
+    assert (job["state"], job["accepted"], job["error"]) == ("done", 1, None)
+
+
+def test_a_directory_of_very_many_files_is_refused_before_it_is_read(run_import):
+    """It is as large as the archive, so an upload of a few megabytes could list 170,000 files."""
+    content = crafted_archive(deflated(events(1)), b"", entries=170_000)
+    job = run_import(content, media_type="application/zip")
+    assert (job["state"], job["error"]) == (
+        "failed",
+        "The ZIP archive has too many files; split it.",
+    )
+
+
 def test_a_million_blocks_without_content_are_read_in_short_steps(tmp_path):
     """A deflate stream in an archive may contain any number of empty blocks."""
     content = crafted_archive(NO_CONTENT * 10_000_000 + deflated(events(1)), events(1))
