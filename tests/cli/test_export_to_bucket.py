@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
@@ -353,6 +354,35 @@ def test_a_signal_during_an_upload_waits_until_the_file_is_complete(
         signal.signal(signal.SIGTERM, handler)
         proxy.close()
     assert len(storage.objects("signalled")["events.ndjson"]) == 3 * _UPLOAD_BYTES
+
+
+@pytest.mark.parametrize("size", [0, 3 * _UPLOAD_BYTES], ids=["small", "in-parts"])
+def test_a_bucket_that_hangs_ends_the_export_in_time(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """The limit is shorter here. An export waits for one request with its repeats, and no other."""
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("penstock.exports.storage._REQUEST_S", 1)
+    storage.create_bucket(f"hanging-{size}")
+    proxy = FaultyProxy(int(storage.url.rsplit(":", 1)[1]))
+    bucket = Bucket(f"s3://hanging-{size}", f"http://127.0.0.1:{proxy.port}")
+    chunks = [b"{}\n", *[bytes(_UPLOAD_BYTES)] * (size // _UPLOAD_BYTES)]
+
+    def export() -> None:
+        with open_export(bucket, RowFormat.NDJSON, ["web_1"]) as exported:
+            exported.write("goals.ndjson", "goals", [b"{}\n"])
+            proxy.freeze()
+            exported.write("events.ndjson", "events", chunks)
+
+    began_s = time.monotonic()
+    try:
+        with pytest.raises(ExportFailed, match="S3 does not respond for"):
+            export()
+    finally:
+        proxy.close()
+    assert time.monotonic() - began_s < 15
+    assert "manifest.json" not in storage.objects(f"hanging-{size}")
 
 
 @pytest.mark.usefixtures("warehouse")

@@ -28,7 +28,11 @@ MANIFEST = "manifest.json"
 _PART = ".part"
 _LIST_EVERY_S = 5.0
 _UPLOAD_BYTES = 8 * 1024 * 1024
-_CONNECT_S, _REQUEST_S = 10, 120
+_CONNECT_S, _REQUEST_S = 10, 60
+"""Seconds until a connection is open, and without any progress of a request. Each request is
+repeated up to three times.
+"""
+_TIMED_OUT = "curlCode: 28"
 _REFUSED = (
     "ACCESS_DENIED",
     "INVALID_ACCESS_KEY_ID",
@@ -229,13 +233,17 @@ class Bucket:
             self._folder = Path(folder)
             self._system = _connect(self._endpoint_url)
             with self._explained():
+                is_reachable = True
                 try:
                     yield
+                except OSError:
+                    is_reachable = False
+                    raise
                 finally:
-                    with suppress(
-                        OSError, ExportFailed
-                    ):  # The next run writes again what the list lacks.
-                        self._store_list()
+                    # The next run writes again what the list lacks.
+                    with suppress(OSError, ExportFailed):
+                        if is_reachable:
+                            self._store_list()
 
     def is_empty(self) -> bool:
         """Look into one folder after the other, so that a full bucket needs few requests."""
@@ -376,6 +384,8 @@ class Bucket:
                     f"S3 refused access to {self}; check AWS_ACCESS_KEY_ID and "
                     "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, and their rights for the bucket"
                 )
+            elif _TIMED_OUT in text:
+                message = f"S3 does not respond for {self}; run the same command again to continue"
             elif "NETWORK_CONNECTION" in text:
                 message = f"S3 cannot be reached for {self}; check --endpoint-url"
             else:
