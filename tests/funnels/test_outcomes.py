@@ -758,3 +758,19 @@ def test_a_response_from_events_says_why(funnel: Stored, scene: Scene) -> None:
     preview = scene.client.post("/api/funnels/preview", json=draft).json()
     assert preview["directReason"] == "preview"
     assert funnel.from_outcomes()["directReason"] is None
+
+
+@pytest.mark.slow("builds and refreshes outcomes four times")
+@pytest.mark.parametrize("hours", [7, -7])
+def test_a_clock_that_jumps_changes_no_figure_and_delays_no_refresh(
+    funnel: Stored, workspace: Tenant, clock: ShiftedClock, hours: int
+) -> None:
+    funnel.assert_equal()
+    clock.wrong_ms = hours * 3_600_000
+    Scene(workspace, clock, ago_s=30).story("0/A 10/B", attempt="during")
+    during = funnel.assert_equal()["aggregate"]["entered"]
+    clock.wrong_ms = 0
+    funnel.scene.story("0/A 5/B", attempt="after")
+    after = funnel.assert_equal()["aggregate"]["entered"]
+    # An event that the wrong clock put into the future counts when its time comes.
+    assert (during, after) == (6, 6 if hours > 0 else 7)

@@ -6,19 +6,22 @@ complete and on disk.
 
 import hashlib
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from anyio import to_thread
 
+from penstock.base.clock import Clock
 from penstock.base.durable_files import sync_folder
 from penstock.base.errors import TooLarge
 from penstock.events.imports.formats.reader import UnreadableFile
 from penstock.events.imports.formats.table import READERS
 
 _WRITE_BYTES = 1024 * 1024
+_WITHOUT_JOB_MS = 600_000
+"""Time for which a file without a known job is kept, in milliseconds."""
 
 
 class StoredFile(NamedTuple):
@@ -31,8 +34,11 @@ class StoredFile(NamedTuple):
 class ImportFiles:
     """The import files in one folder. Methods without `async` block."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        self._folder, self._clock = folder, clock
+        self._without_job: dict[str, int] = {}
+        """For each import, the elapsed milliseconds at which its file was first seen without a job.
+        """
 
     def path(self, import_id: str, file_format: str) -> Path:
         return self._folder / f"{import_id}.{file_format}"
@@ -102,10 +108,21 @@ class ImportFiles:
             self.path(import_id, file_format).rename(target)
             sync_folder(target.parent)
 
-    def age_ms(self, import_id: str, now_ms: int) -> int:
-        """Return the milliseconds since a file was written; 0 if there is none."""
-        times_s = [path.stat().st_mtime for path in self._folder.glob(f"{import_id}.*")]
-        return now_ms - int(max(times_s, default=now_ms / 1000) * 1000)
+    def remove_abandoned(self, import_ids: Collection[str]) -> None:
+        """Remove files that have had no job for a while.
+
+        import_ids: files without a job. An upload that failed with 503 may still have a job, or get
+        one shortly.
+        """
+        now_ms = self._clock.elapsed_ms()
+        self._without_job = {each: self._without_job.get(each, now_ms) for each in import_ids}
+        for import_id, since_ms in self._without_job.items():
+            if now_ms - since_ms > _WITHOUT_JOB_MS:
+                self.remove(import_id)
+
+    def abandoned_after_s(self) -> float | None:
+        """Return the seconds until `remove_abandoned` may remove a file; None if there is none."""
+        return _WITHOUT_JOB_MS / 1000 if self._without_job else None
 
     def remove(self, import_id: str) -> None:
         for reader in READERS:

@@ -84,13 +84,13 @@ class ImportService:
             clock,
         )
         self._mappings, self._disk = mappings, disk
-        self._files = ImportFiles(settings.data / "imports")
+        self._files = ImportFiles(settings.data / "imports", clock)
         self._uploads = FairQueue("uploads", _UPLOADS, code="too_many_imports", retry_after_s=30)
         self._attempts = attempts
         self.worker = ImportWorker(
             database, websites, intake, self._files, settings, clock, attempts
         ).worker
-        staged = ImportFiles(settings.data / "staged")
+        staged = ImportFiles(settings.data / "staged", clock)
         self.dry_runs = DryRunService(
             database,
             staged,

@@ -82,8 +82,6 @@ _MAX_RUNNING = 64
 _OVERLOADED_S = 2.0
 _LOW_DISK_S = 5.0
 """Pause while the disk has too little free space, in seconds."""
-_WITHOUT_JOB_MS = 600_000
-"""Time for which a file without a known job is kept, in milliseconds."""
 
 
 class _ReadItems(Protocol):
@@ -138,10 +136,6 @@ class ImportWorker:
         self._attempts = attempts
         self._running_imports: OrderedDict[WorkspaceId, _RunningImport] = OrderedDict()
         """Running imports by workspace. The first import continues next."""
-        self._without_job: dict[str, int] = {}
-        """For each import, the monotonic milliseconds at which its file was first seen without a
-        known job.
-        """
         self.worker = Worker("imports", self._step, clock, retry_on_wake=True)
         database.changes.subscribe(TOPIC, self.worker.wake)
 
@@ -149,7 +143,7 @@ class ImportWorker:
         """Continue one import. Returns the seconds until the next step; None if none is waiting."""
         self._begin_waiting_jobs()
         if not self._running_imports:
-            return _WITHOUT_JOB_MS / 1000 if self._without_job else None
+            return self._files.abandoned_after_s()
         if self._settings.disk_space.is_low():
             return _LOW_DISK_S
         workspace_id, running = next(iter(self._running_imports.items()))
@@ -196,7 +190,8 @@ class ImportWorker:
         for import_id in cancelled:
             self._files.remove(import_id)
             self._attempts.forget(import_id)
-        self._remove_without_job(stored_files - {str(each.id) for each in waiting} - set(cancelled))
+        known = {*cancelled, *(str(each.id) for each in waiting)}
+        self._files.remove_abandoned(stored_files - known)
         for each in waiting:
             is_free = each.workspace_id not in self._running_imports
             if is_free and len(self._running_imports) < _MAX_RUNNING:
@@ -220,17 +215,6 @@ class ImportWorker:
             if deaths >= MAX_DEATHS:
                 running.finished = interrupted(job)
             self._running_imports[job.workspace_id] = running
-
-    def _remove_without_job(self, import_ids: set[str]) -> None:
-        """Remove files that have had no job for a while.
-
-        An upload that failed with 503 may still have a job, or get one shortly.
-        """
-        now_ms = self._clock.elapsed_ms()
-        self._without_job = {each: self._without_job.get(each, now_ms) for each in import_ids}
-        for import_id, since_ms in self._without_job.items():
-            if now_ms - since_ms > _WITHOUT_JOB_MS:
-                self._files.remove(import_id)
 
     def _read_slice(self, running: _RunningImport) -> None:
         """Store batches until the time is up, many events wait, or the job is finished.
@@ -325,13 +309,15 @@ class ImportWorker:
             occurrences=occurrences,
             accepts_stored_events=job.accepts_stored_events,
         )
-        while self._batch(before, read_items, limits.max_import_rejects) is not None:
+        sent_ms = job.created_at_ms
+        while self._batch(before, read_items, limits.max_import_rejects, sent_ms) is not None:
             yield None
         rejected = job.rejected
         while batch := self._batch(
             source,
             read_items,
             limits.max_import_rejects - rejected,
+            sent_ms,
             is_careful=running.is_careful,
         ):
             rejected += len(batch.rejects)
@@ -343,17 +329,19 @@ class ImportWorker:
         source: Iterator[Row],
         read_items: _ReadItems,
         max_rejects: int,
+        sent_ms: int,
         *,
         is_careful: bool = False,
     ) -> Batch | None:
         """Read the next rows, up to `max_rejects` rejected lines; None at the end of the file.
 
-        is_careful: whether to read only one line.
+        sent_ms: when the file was sent. If the clock has been set back since, events up to this
+        time are not in the future. is_careful: whether to read only one line.
         """
         if self.worker.is_stopping:
             raise WorkerStopped
         self.worker.report_progress()
-        context = EventValidationContext(self._clock())
+        context = EventValidationContext(max(self._clock(), sent_ms))
         most = BATCH_LINES if self._intake.waiting() else LARGE_BATCH_LINES
         most = 1 if is_careful else most
         budget = WorkBudget(most, _BATCH_BYTES, _BATCH_VALUES, monotonic() + _SLICE_S)

@@ -64,7 +64,8 @@ class LockedOutcome:
             is_open=True,
             build=build,
             opened_at_ms=self._clock(),
-            read_until_ms=max(read_until_ms, self.change.read_until_ms),
+            # A build has new rows, which do not include what earlier rows did.
+            read_until_ms=read_until_ms if build else max(read_until_ms, self.change.read_until_ms),
         )
         with self._database.write() as db:
             if not store.open_change(db, self.change, opened):

@@ -26,6 +26,8 @@ _RECENT_QUERY_MS = 3_600_000
 """Time after a query for which its outcome is kept up to date without further queries, in
 milliseconds.
 """
+_AHEAD_MS = 60_000
+"""Tolerated difference between the clocks of nodes, in milliseconds."""
 _FEW_UNITS, _MOST_UNITS = 10_000, 50_000
 """Bounds for the number of changed units that a query evaluates itself."""
 _EVENTS_PER_UNIT = 200
@@ -55,6 +57,13 @@ def upkeep(queried_at_ms: int, now_ms: int, *, is_interrupted: bool) -> Upkeep:
 def is_in_use(queried_at_ms: int, now_ms: int) -> bool:
     """Whether an outcome was queried so recently that the worker keeps it up to date."""
     return queried_at_ms > now_ms - _RECENT_QUERY_MS
+
+
+def is_ahead(mark: Mark, now_ms: int) -> bool:
+    """Whether rows include events up to a time that is far in the future, because the clock was
+    ahead. No query can use them until then.
+    """
+    return mark.read_until_ms > now_ms + _AHEAD_MS
 
 
 def rows_fit(mark: Mark, newest_insert: int | None) -> bool:

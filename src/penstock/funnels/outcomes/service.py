@@ -233,6 +233,8 @@ class OutcomeService:
             return None
         at_ms = context.params.evaluated_at_ms
         if at_ms < mark.read_until_ms:
+            if policy.is_ahead(mark, self._clock()):
+                self._maintenance.worker.wake()
             if backlog.events or not self._has_none_between(subject, at_ms, mark.read_until_ms):
                 return None
         elif backlog.events or 0 < mark.next_event_ms <= at_ms:

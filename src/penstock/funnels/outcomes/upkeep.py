@@ -71,6 +71,9 @@ class OutcomeUpkeep:
         ):
             self._rebuild(subject, locked, mark, "fold_failed")
             return
+        if policy.is_ahead(mark, self._clock()):
+            self._rebuild(subject, locked, mark, "clock_set_back")
+            return
         backlog = self._tables.backlog(subject.website_ids, mark)
         if backlog.has_lost:
             self._rebuild(subject, locked, mark, "events_deleted")

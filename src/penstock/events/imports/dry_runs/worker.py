@@ -50,8 +50,6 @@ _LIMITS = SummaryLimits(ids=250_000, values=100_000, names=300_000)
 """Limits of each dry run. With these, four need at most about half a gigabyte of memory."""
 _LOW_DISK_S = 5.0
 """Pause while the disk has too little free space, in seconds."""
-_WITHOUT_JOB_MS = 600_000
-"""Time for which a file without a known job is kept, in milliseconds."""
 _INTERNAL_ERROR = (
     "Penstock had an internal error; the service log has the details. Once it is fixed, send the "
     "file again."
@@ -188,10 +186,7 @@ class DryRunWorker:
             self._staged.move(each.id, each.format, self._started)
         if started:
             self._on_started()
-        for import_id in others - ended - {str(each.id) for each in started}:
-            # An upload that failed with 503 may still get its job.
-            if self._staged.age_ms(import_id, self._clock()) > _WITHOUT_JOB_MS:
-                self._staged.remove(import_id)
+        self._staged.remove_abandoned(others - ended - {str(each.id) for each in started})
 
     def _begin_checks(self, staged: Sequence[StagedImport]) -> None:
         """Begin the oldest waiting dry run of each workspace, and drop those that ended.
@@ -280,7 +275,10 @@ class DryRunWorker:
             self._staged.readable_path(job.id, job.format), self._reader_limits()
         )
         summariser = Summariser(
-            website, self._clock(), _LIMITS, accepts_stored_events=job.accepts_stored_events
+            website,
+            max(self._clock(), job.created_at_ms),
+            _LIMITS,
+            accepts_stored_events=job.accepts_stored_events,
         )
         return _Check(staged, job, rows, summariser, sample)
 
