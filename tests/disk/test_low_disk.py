@@ -6,8 +6,12 @@ small disk.
 
 import pytest
 
+from penstock.jobs import responses
 from penstock.settings import Settings
+from tests.funnels.scenario import Scene
+from tests.one_server import one_server
 from tests.tenant import PASSWORD
+from tests.waiting import eventually
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 LINE = b'{"type": "event", "name": "a", "visitorId": "v", "timestamp": "2024-05-01T10:00:00Z"}\n'
@@ -15,7 +19,13 @@ LINE = b'{"type": "event", "name": "a", "visitorId": "v", "timestamp": "2024-05-
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
-    return settings.model_copy(update={"min_free_disk_bytes": 2**62})
+    low = {"min_free_disk_bytes": 2**62, "stored_outcomes": 3}
+    return settings.model_copy(update=low).with_limits(stored_outcomes_after_ms=0)
+
+
+@pytest.fixture
+def scene(workspace, clock):
+    return Scene(workspace, clock)
 
 
 @pytest.fixture
@@ -52,6 +62,16 @@ def test_exports_stop(client, workspace, funnel):
     assert_disk_low(client.post("/api/exports", json={"destination": "d", "format": "ndjson"}))
 
 
+def test_small_results_of_jobs_are_stored_and_large_ones_are_not(client, funnel, monkeypatch):
+    path, later = f"/api/funnels/{funnel}/results", {"Prefer": "respond-async"}
+    job = client.get(path, headers=later).json()
+    eventually(lambda: client.get(f"/api/jobs/{job['id']}").json()["state"] == "done")
+    monkeypatch.setattr(responses, "_IN_MEMORY_BYTES", 10)
+    job = client.get(path, headers=later).json()
+    eventually(lambda: client.get(f"/api/jobs/{job['id']}").json()["state"] == "failed")
+    assert_disk_low(client.get(f"/api/jobs/{job['id']}/result"))
+
+
 def test_events_log_ins_reports_and_deletions_go_on(client, workspace, server, funnel):
     event = {"websiteId": workspace.website_id, "visitorId": "v", "event": "opened"}
     assert client.post("/api/v1/events", json=event).status_code == 202
@@ -71,3 +91,13 @@ def test_the_node_is_ready_and_says_that_it_is_degraded(server, client, workspac
     assert client.get("/api/settings/disk").json()["isDiskLow"] is True
     assert "Degraded" in workspace.browser.get("/system").text
     assert "The disk of this service is almost full" in workspace.browser.get("/imports").text
+
+
+@one_server("a cluster stores no outcomes")
+def test_no_outcomes_are_built(scene, client, services):
+    funnel = scene.attempts("A", "B")
+    path = f"/api/funnels/{funnel}"
+    assert client.get(f"{path}/results").status_code == 200
+    eventually(lambda: not services.outcome_maintenance.registry.pending_builds())
+    status = client.get(f"{path}/outcomes").json()
+    assert (status["state"], status["reason"]) == ("none", "not_stored")
