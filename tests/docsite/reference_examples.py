@@ -27,6 +27,7 @@ def record_examples(recorder: Recorder) -> list[Json]:
     app = call("POST", "/api/settings/websites", {"name": "Shop app", "kind": "mobile"})
     shop = {"websiteId": website["id"]}
     call("GET", "/api/settings/workspace")
+    call("GET", "/api/settings/disk")
     call("GET", "/api/settings/internal-traffic")
     _send_events(recorder, website["id"])
     _read_activity(recorder, shop)
