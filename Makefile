@@ -174,8 +174,8 @@ soak: $(DEV) ## Run mixed load for MINUTES=30 and print memory, descriptors and 
 	$(BIN)/python -m tests.faults.soak $(or $(MINUTES),30)
 
 .PHONY: attacks
-attacks: $(DEV) ## Measure what hostile bodies and files cost (BODIES=8 RUNS=3; ARGS="'gzip members'" for some)
-	BODIES=$(or $(BODIES),8) RUNS=$(or $(RUNS),3) $(BIN)/python -m tests.faults.attacks $(ARGS)
+attacks: $(DEV) ## Measure what attacks cost other workspaces (BODIES=8 RUNS=3; ARGS="patterns" for some; MINUTES=10 for seven at once)
+	BODIES=$(or $(BODIES),8) RUNS=$(or $(RUNS),3) MINUTES=$(or $(MINUTES),0) $(BIN)/python -m tests.faults.attacks $(ARGS)
 
 .PHONY: bench
 bench: $(DEV) ## Measure everything in about half an hour (ARGS="funnel intake" or "--small"; BASE=commit to compare)

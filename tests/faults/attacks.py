@@ -1,31 +1,32 @@
-"""Measures what hostile bodies and files cost a service: `python -m tests.faults.attacks [NAME
-...]`.
+"""Measures what attacks cost other tenants: `python -m tests.faults.attacks [NAME ...]`.
 
-Each attack sends eight bodies, two at a time, to a separate service, while another workspace posts
-an event every 20 ms. One line per run shows the growth of resident memory (final and peak), the CPU
-time, and the slowest post of the other workspace. The first run has no attack. Import files are
-sent with an API key. Their runs last until the files have been read; meanwhile, the other workspace
-repeatedly imports a one-line file.
+Two workspaces attack a separate service, each with two requests at a time, while a third one posts
+an event every 20 ms. A line per attack shows the processor time, the peak of resident memory, and
+the third workspace's posts, with their factor to a run without an attack. Figures are medians of
+the runs. The command fails if the 99th percentile of these posts is above 250 ms, or the service
+takes more memory than documented.
 
-Environment variables: `BODIES=1000` sends more bodies, and `RUNS=1` repeats each attack less often.
+Environment variables: `BODIES=8` requests of each attack, `RUNS=3` runs, `MINUTES=10` to send the
+seven newest attacks all at once for that long, on a service with at most 2 GB of memory.
 """
 
-import gzip
-import json
 import os
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import ExitStack, contextmanager
+from itertools import cycle
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 import httpx
 
 from tests import scratch
+from tests.faults.attack_kinds import ATTACKS, SEVEN, Attack, Attacker
 from tests.faults.neighbour import (
     client_of,
     cpu_s,
@@ -35,155 +36,200 @@ from tests.faults.neighbour import (
     sign_up,
 )
 from tests.processes import new_python
-from tests.serving import Served
+from tests.serving import Served, query_warehouse
+from tests.waiting import PATIENCE_S
 
-_SIZE = 10_000_000
-_AT_ONCE = 2
+MAX_P99_MS = 250
+MAX_MEMORY_MB = 2_048
+SMALL_MACHINE = {
+    "PENSTOCK_QUERY_MEMORY_BYTES": "536870912",
+    "PENSTOCK_QUERIES_AT_ONCE": "2",
+    "PENSTOCK_QUERIES_PER_WORKSPACE": "1",
+    "PENSTOCK_BODIES_BYTES": "33554432",
+}
+"""Settings that docs/operating.md recommends for 2 GB."""
+
+_AT_ONCE = 4
 _PAUSE_S = 0.02
 _SETTLE_S = 2.0
+_MEMORY_GROUP = Path("/sys/fs/cgroup/memory/penstock-attacks")
 
 
-class Attack(NamedTuple):
-    """One kind of request. path: path of the route. body: creates the body for a website's public
-    ID.
-    """
+class Figures(NamedTuple):
+    """Figures of one run. p99_ms, slowest_ms: posts of the workspace that does not attack."""
 
-    path: str
-    body: Callable[[str], bytes]
-
-
-def _zipped(body: Callable[[str], bytes]) -> Callable[[str], bytes]:
-    return lambda website_id: gzip.compress(body(website_id))
+    cpu_s: float
+    peak_mb: float
+    p99_ms: float
+    slowest_ms: float
 
 
-def _listed(name: str, item: bytes, *, count: int = 0) -> Callable[[str], bytes]:
-    """Return a function that builds a body with a list of equal items.
+class Scene(NamedTuple):
+    """A service under attack. posts: durations of the other workspace's posts, in seconds."""
 
-    count: number of items; by default, as many as fit into the body.
-    """
-
-    def body(website_id: str) -> bytes:
-        head = b'{"writeKey":"%s",' % website_id.encode() if name == "batch" else b"{"
-        items = b",".join([item] * (count or _SIZE // (len(item) + 1)))
-        return head + b'"%s":[%s]}' % (name.encode(), items)
-
-    return body
+    service: Served
+    attackers: Sequence[Attacker]
+    neighbour_id: str
+    posts: list[float]
 
 
-def _beside(website_id: str) -> bytes:
-    """Build a body with empty objects in a field that the route does not know."""
-    return b'{"websiteId":"%s","events":[{}],"junk":[%s0]}' % (
-        website_id.encode(),
-        b"{}," * (_SIZE // 3),
-    )
-
-
-def _one_item(website_id: str) -> bytes:
-    """Build a body with one event that has a property with many empty objects."""
-    event = {"websiteId": website_id, "type": "event", "name": "e", "visitorId": "v"}
-    head = json.dumps(event, separators=(",", ":")).encode()[:-1]
-    return head + b',"properties":{"a":[%s0]}}' % (b"{}," * (_SIZE // 3))
-
-
-def _wide_items(website_id: str) -> bytes:
-    """Build a body with the maximum number of events. Each is below the size limit and has many
-    empty lists.
-    """
-    event = {"websiteId": website_id, "type": "event", "name": "e", "visitorId": "v"}
-    head = json.dumps(event, separators=(",", ":")).encode()[:-1]
-    item = head + b',"x":[%s0]}' % (b"[]," * 3_200)
-    return b'{"events":[%s]}' % b",".join([item] * 1000)
-
-
-_EMPTY_MEMBER = gzip.compress(b"", mtime=0)
-_LINE = b'{"type":"event","name":"e","timestamp":"2024-05-01T10:00:00Z","visitorId":"v"}\n'
-_IMPORTS = "/api/imports"
-
-ATTACKS = {
-    "empty objects": Attack("/api/track", _zipped(_listed("events", b"{}"))),
-    "small objects": Attack("/api/track", _zipped(_listed("events", b'{"":{}}'))),
-    "empty calls": Attack("/v1/batch", _zipped(_listed("batch", b"{}"))),
-    "small calls": Attack("/v1/batch", _zipped(_listed("batch", b'{"":{}}'))),
-    "one wide item": Attack("/api/track", _zipped(_one_item)),
-    "unknown field": Attack("/api/track", _zipped(_beside)),
-    "wide items": Attack("/api/track", _zipped(_wide_items)),
-    "gzip members": Attack("/api/track", lambda _: _EMPTY_MEMBER * 100_000),
-    "file: members": Attack(_IMPORTS, lambda _: gzip.compress(_LINE) + _EMPTY_MEMBER * 105_000),
-    "file: lines": Attack(_IMPORTS, lambda _: gzip.compress(_LINE + b"\n" * 30_000_000, 1)),
-}
-
-
-def _import(client: httpx.Client, website_id: str, body: bytes) -> str:
-    """Upload a file and wait until it has been read. Returns the state of the import."""
-    answer = client.post(
-        _IMPORTS,
-        params={"websiteId": website_id},
-        content=body,
-        headers={"Content-Type": "application/x-ndjson"},
-    )
-    job = answer.raise_for_status().json()
-    while job["state"] in ("queued", "running"):
-        time.sleep(_PAUSE_S)
-        job = client.get(f"{_IMPORTS}/{job['id']}").raise_for_status().json()
-    return str(job["state"])
-
-
-def run(name: str | None, bodies: int) -> str:
-    """Measure one run and return a line with the results. name: None for no attack."""
-    folder = Path(tempfile.mkdtemp(prefix="penstock-attack-"))
-    with Served(folder / "data", start=new_python, PENSTOCK_SIGNUP_OPEN="true") as service:
+@contextmanager
+def scene(folder: Path, **settings: str) -> Iterator[Scene]:
+    """Start a service with two attackers, and a neighbour that posts."""
+    with ExitStack() as stack:
+        own = {"PENSTOCK_SIGNUP_OPEN": "true", **settings}
+        service = stack.enter_context(Served(folder / "data", start=new_python, **own))
         key, neighbour_id = service.first_account()
-        attacker_key, website_id = sign_up(service, "attacked")
-        attack = None if name is None else ATTACKS[name]
-        body = b"" if attack is None else attack.body(website_id)
-        is_file = attack is not None and attack.path == _IMPORTS
-        with (
-            client_of(service, "198.51.100.1", key) as neighbour,
-            client_of(service, "203.0.113.1", attacker_key if is_file else None) as attacker,
-            repeated(lambda: post_event(neighbour, neighbour_id), _PAUSE_S) as posts,
-            (
-                repeated(lambda: _import(neighbour, neighbour_id, _LINE), _PAUSE_S)
-                if is_file
-                else nullcontext(list[float]())
-            ) as imports,
-        ):
 
-            def send(_: int) -> str:
-                assert attack is not None
-                if is_file:
-                    return _import(attacker, website_id, body)
-                headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
-                answer = attacker.post(attack.path, content=body, headers=headers)
-                return str(answer.status_code)
+        def connect(address: str, key: str | None) -> httpx.Client:
+            return stack.enter_context(client_of(service, address, key))
 
+        attackers = []
+        for number in (1, 2):
+            own_key, website_id = sign_up(service, f"attacker-{number}")
+            address = f"203.0.113.{number}"
+            attackers.append(
+                Attacker(connect(address, own_key), connect(address, None), website_id)
+            )
+        neighbour = connect("198.51.100.1", key)
+        posts = stack.enter_context(
+            repeated(lambda: post_event(neighbour, neighbour_id), _PAUSE_S)
+        )
+        yield Scene(service, attackers, neighbour_id, posts)
+
+
+def measure(attack: Attack | None, bodies: int) -> tuple[Figures, Mapping[str, int]]:
+    """Measure one run. attack: None for a run without one. Returns the figures and the outcomes."""
+    with tempfile.TemporaryDirectory(prefix="penstock-attack-") as folder:
+        with scene(Path(folder), **SMALL_MACHINE) as (service, attackers, _, posts):
+            if attack is not None:
+                for attacker in attackers:
+                    attack.prepare(attacker)
             time.sleep(_SETTLE_S)
-            before_mb, before_s = memory_mb(service, "VmRSS"), cpu_s(service)
+            before_s = cpu_s(service)
             posts.clear()
-            imports.clear()
-            outcomes = Counter[str]()
-            began_s = time.perf_counter()
-            if attack is None:
-                time.sleep(_SETTLE_S)
-            else:
-                with ThreadPoolExecutor(_AT_ONCE) as pool:
-                    outcomes.update(pool.map(send, range(bodies)))
-            took_s = time.perf_counter() - began_s
-            used_s, seconds = cpu_s(service) - before_s, sorted(posts)
+            outcomes = _send(attack, attackers, bodies) if attack else Counter[str]()
             time.sleep(_SETTLE_S)
-            after_mb = memory_mb(service, "VmRSS") - before_mb
-            peak_mb = memory_mb(service, "VmHWM") - before_mb
-        slowest_import = f"  slowest import {max(imports) * 1000:6.0f} ms" if imports else ""
-    return (
-        f"{name or 'no attack':14} {len(body):>9,} bytes {took_s:7.1f} s"
-        f" {used_s:7.2f} CPU s  +{after_mb:5.0f} MB after  +{peak_mb:5.0f} MB peak"
-        f"  slowest post {seconds[-1] * 1000:6.0f} ms"
-        f"  median {seconds[len(seconds) // 2] * 1000:4.0f} ms{slowest_import}"
-        f"  {dict(outcomes)}"
+            figures = _figures(service, posts, before_s)
+    return figures, outcomes
+
+
+def _send(attack: Attack, attackers: Sequence[Attacker], bodies: int) -> Mapping[str, int]:
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        jobs = [
+            pool.submit(attack.send, attacker)
+            for _, attacker in zip(range(bodies), cycle(attackers), strict=False)
+        ]
+        return Counter(job.result() for job in jobs)
+
+
+def _figures(service: Served, posts: Sequence[float], before_s: float) -> Figures:
+    seconds = sorted(posts)
+    return Figures(
+        cpu_s=cpu_s(service) - before_s,
+        peak_mb=memory_mb(service, "VmHWM"),
+        p99_ms=seconds[int(len(seconds) * 0.99)] * 1000,
+        slowest_ms=seconds[-1] * 1000,
     )
+
+
+def compare(names: Sequence[str], bodies: int, runs: int) -> bool:
+    """Print a line per attack. Returns whether all are within the limits."""
+    print(f"{'':16}{'CPU s':>8}{'peak MB':>9}{'p99 ms':>8}{'slowest':>9}{'factor':>8}  outcomes")
+    idle = _median([measure(None, 0)[0] for _ in range(runs)])
+    print(_line("no attack", idle, idle), flush=True)
+    is_fine = True
+    for name in names:
+        results = [measure(ATTACKS[name], bodies) for _ in range(runs)]
+        figures = _median([figures for figures, _ in results])
+        is_fine &= figures.p99_ms <= MAX_P99_MS and figures.peak_mb <= MAX_MEMORY_MB
+        print(_line(name, figures, idle), dict(results[-1][1]), flush=True)
+    return is_fine
+
+
+def _median(runs: Sequence[Figures]) -> Figures:
+    return Figures(*(median(values) for values in zip(*runs, strict=True)))
+
+
+def _line(name: str, figures: Figures, idle: Figures) -> str:
+    return (
+        f"{name:16}{figures.cpu_s:8.2f}{figures.peak_mb:9.0f}{figures.p99_ms:8.0f}"
+        f"{figures.slowest_ms:9.0f}{figures.p99_ms / idle.p99_ms:8.1f} "
+    )
+
+
+def withstand(minutes: float) -> bool:
+    """Send the seven newest attacks all at once for some minutes. Returns whether the service
+    stayed within its limits and stored every acknowledged event of the other workspace.
+    """
+    with tempfile.TemporaryDirectory(prefix="penstock-attack-") as folder:
+        with scene(Path(folder), **SMALL_MACHINE) as (service, attackers, website_id, posts):
+            _limit_memory(service)
+            for name in SEVEN:
+                for attacker in attackers:
+                    ATTACKS[name].prepare(attacker)
+            start = len(posts)
+            time.sleep(5 * _SETTLE_S)
+            idle, before = _figures(service, posts[start:], 0), len(posts)
+            outcomes = _send_all(attackers, time.monotonic() + minutes * 60)
+            figures = _figures(service, posts[before:], 0)
+            is_alive = service.process.poll() is None
+            service.await_shipped()
+        acknowledged = len(posts)  # Each post asserts that it was accepted.
+        service.process.wait(PATIENCE_S)
+        [[[stored]]] = query_warehouse(
+            service.data,
+            f"SELECT uniqExact(event_id) FROM events WHERE website_id = '{website_id}'",
+        )
+    print(_line("no attack", idle, idle))
+    print(_line("seven at once", figures, idle))
+    for name, counts in outcomes.items():
+        print(f"  {name:14} {dict(counts)}")
+    print(f"alive: {is_alive}; acknowledged {acknowledged:,}, stored {stored:,}")
+    return (
+        is_alive
+        and stored >= acknowledged
+        and figures.p99_ms <= MAX_P99_MS
+        and figures.peak_mb <= MAX_MEMORY_MB
+    )
+
+
+def _send_all(attackers: Sequence[Attacker], until_s: float) -> Mapping[str, Counter[str]]:
+    """Repeat each of the seven attacks from both workspaces. Returns the outcomes by attack."""
+    outcomes = {name: Counter[str]() for name in SEVEN}
+
+    def repeat(name: str, attacker: Attacker) -> None:
+        while time.monotonic() < until_s:
+            try:
+                outcomes[name][ATTACKS[name].send(attacker)] += 1
+            except httpx.HTTPError as error:
+                outcomes[name][type(error).__name__] += 1
+                time.sleep(1)
+
+    with ThreadPoolExecutor(len(SEVEN) * len(attackers)) as pool:
+        for name in SEVEN:
+            for attacker in attackers:
+                pool.submit(repeat, name, attacker)
+    return outcomes
+
+
+def _limit_memory(service: Served) -> None:
+    """Limit the memory of the service, where the kernel and the user's rights allow it."""
+    try:
+        _MEMORY_GROUP.mkdir(exist_ok=True)
+        (_MEMORY_GROUP / "memory.limit_in_bytes").write_text(f"{MAX_MEMORY_MB}M")
+        (_MEMORY_GROUP / "cgroup.procs").write_text(str(service.process.pid))
+    except OSError:
+        print("The kernel does not limit the memory here; the peak is measured.")
+
+
+def main(names: Sequence[str]) -> int:
+    scratch.use_memory()
+    if minutes := float(os.environ.get("MINUTES", "0")):
+        return int(not withstand(minutes))
+    bodies, runs = (int(os.environ.get(*pair)) for pair in (("BODIES", "8"), ("RUNS", "3")))
+    return int(not compare(names or tuple(ATTACKS), bodies, runs))
 
 
 if __name__ == "__main__":
-    scratch.use_memory()
-    for attack in [None, *(sys.argv[1:] or ATTACKS)]:
-        for _ in range(int(os.environ.get("RUNS", "3"))):
-            print(run(attack, int(os.environ.get("BODIES", "8"))), flush=True)
+    sys.exit(main(sys.argv[1:]))

@@ -25,13 +25,19 @@ def cpu_s(service: Served) -> float:
 
 @contextmanager
 def repeated(call: Callable[[], object], pause_s: float) -> Iterator[list[float]]:
-    """Call `call` repeatedly in a thread. Yields the durations of the calls in seconds."""
-    seconds, stop = list[float](), Event()
+    """Call `call` repeatedly in a thread. Yields the durations of the calls in seconds.
+
+    Raises the error of a call that failed.
+    """
+    seconds, errors, stop = list[float](), list[BaseException](), Event()
 
     def repeat() -> None:
-        while not stop.wait(pause_s):
+        while not (errors or stop.wait(pause_s)):
             began_s = time.perf_counter()
-            call()
+            try:
+                call()
+            except BaseException as error:
+                errors.append(error)
             seconds.append(time.perf_counter() - began_s)
 
     thread = Thread(target=repeat)
@@ -41,6 +47,8 @@ def repeated(call: Callable[[], object], pause_s: float) -> Iterator[list[float]
     finally:
         stop.set()
         thread.join()
+    for error in errors:
+        raise error
 
 
 def post_event(client: httpx.Client, website_id: str) -> None:
