@@ -92,25 +92,25 @@ def scene(folder: Path, **settings: str) -> Iterator[Scene]:
                 Attacker(connect(address, own_key), connect(address, None), website_id)
             )
         neighbour = connect("198.51.100.1", key)
-        posts = stack.enter_context(
-            repeated(lambda: post_event(neighbour, neighbour_id), _PAUSE_S)
-        )
+        posts = stack.enter_context(repeated(lambda: post_event(neighbour, neighbour_id), _PAUSE_S))
         yield Scene(service, attackers, neighbour_id, posts)
 
 
 def measure(attack: Attack | None, bodies: int) -> tuple[Figures, Mapping[str, int]]:
     """Measure one run. attack: None for a run without one. Returns the figures and the outcomes."""
-    with tempfile.TemporaryDirectory(prefix="penstock-attack-") as folder:
-        with scene(Path(folder), **SMALL_MACHINE) as (service, attackers, _, posts):
-            if attack is not None:
-                for attacker in attackers:
-                    attack.prepare(attacker)
-            time.sleep(_SETTLE_S)
-            before_s = cpu_s(service)
-            posts.clear()
-            outcomes = _send(attack, attackers, bodies) if attack else Counter[str]()
-            time.sleep(_SETTLE_S)
-            figures = _figures(service, posts, before_s)
+    with (
+        tempfile.TemporaryDirectory(prefix="penstock-attack-") as folder,
+        scene(Path(folder), **SMALL_MACHINE) as (service, attackers, _, posts),
+    ):
+        if attack is not None:
+            for attacker in attackers:
+                attack.prepare(attacker)
+        time.sleep(_SETTLE_S)
+        before_s = cpu_s(service)
+        posts.clear()
+        outcomes = _send(attack, attackers, bodies) if attack else Counter[str]()
+        time.sleep(_SETTLE_S)
+        figures = _figures(service, posts, before_s)
     return figures, outcomes
 
 
@@ -177,10 +177,10 @@ def withstand(minutes: float) -> bool:
             service.await_shipped()
         acknowledged = len(posts)  # Each post asserts that it was accepted.
         service.process.wait(PATIENCE_S)
-        [[[stored]]] = query_warehouse(
-            service.data,
-            f"SELECT uniqExact(event_id) FROM events WHERE website_id = '{website_id}'",
+        [stored_by_website] = query_warehouse(
+            service.data, "SELECT website_id, uniqExact(event_id) FROM events GROUP BY website_id"
         )
+        stored = dict(stored_by_website)[website_id]
     print(_line("no attack", idle, idle))
     print(_line("seven at once", figures, idle))
     for name, counts in outcomes.items():
