@@ -12,8 +12,8 @@ SDK := $(VENV)/.ready-sdk
 SEGMENT := $(VENV)/.ready-segment
 NPM := cd sdk/js && PATH="$$PATH:$(CURDIR)/$(BIN)" npm --loglevel=error
 PACK = ($(NPM) run build -- --log-level error) && ($(NPM) pack --silent --pack-destination ../../dist)
-# Two workers more than CI has cores: each waits a third of its time for files, processes and pages.
-PYTEST = $(BIN)/pytest -n 4 --dist worksteal
+# A worker more than CI has cores: each waits a third of its time for files, processes and pages.
+PYTEST = $(BIN)/pytest -n 3 --dist worksteal
 UV_COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate --generate-hashes
 
 # Python may store compiled modules: to compile them takes half of the start of each worker.

@@ -9,6 +9,7 @@ from penstock.backup.fence import SOCKET
 from tests.serving import Served
 
 
+@pytest.mark.usefixtures("starts_service")
 @pytest.mark.slow("starts a service twice")
 def test_a_link_in_place_of_the_socket_is_not_followed(tmp_path: Path) -> None:
     data, outside = tmp_path / "data", tmp_path / "outside"

@@ -21,6 +21,7 @@ def record(
     return logging.LogRecord(logger, level, "", 0, event, (), None)
 
 
+@pytest.mark.usefixtures("starts_service")
 @pytest.mark.slow("each answer waits for the database")
 def test_a_stranger_cannot_repeat_a_line_many_times_a_second(tmp_path: Path) -> None:
     with Served(tmp_path / "data") as served:

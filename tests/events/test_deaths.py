@@ -10,6 +10,8 @@ import pytest
 from tests.serving import Served, query_warehouse
 from tests.waiting import PATIENCE_S, eventually
 
+pytestmark = pytest.mark.usefixtures("starts_service")
+
 DELETION = ("tests.faults.faulty_service", "deletion_before_removal", "1")
 """A service that dies when it removes events from the event store."""
 INSERT = ("tests.faults.faulty_service", "dies_of_row", "1")

@@ -18,6 +18,11 @@ from tests.serving import Served, penstock
 from tests.tenant import PASSWORD
 from tests.waiting import PATIENCE_S, eventually
 
+pytestmark = [
+    pytest.mark.usefixtures("starts_service"),
+    pytest.mark.full("disks that fill"),
+]
+
 RESERVE = 40 * 1024**2
 
 

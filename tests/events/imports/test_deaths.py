@@ -10,6 +10,8 @@ from tests.events.imports.test_imports import counts, line
 from tests.serving import Served, penstock
 from tests.waiting import PATIENCE_S, eventually
 
+pytestmark = pytest.mark.usefixtures("starts_service")
+
 DYING = ("tests.faults.faulty_service", "import_before_batch", "1")
 """A service that dies when it begins the first batch of an import."""
 DYING_OF_BATCHES = ("tests.faults.faulty_service", "dies_of_batches", "1")
