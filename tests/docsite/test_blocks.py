@@ -23,6 +23,7 @@ from litestar import Litestar
 from litestar.testing import TestClient
 from pydantic import BaseModel
 
+from penstock.disk.schema import DiskUseRecord
 from penstock.events.schema import BatchRecord
 from penstock.jobs.schema import JobRecord
 from penstock.links.attribution.schema import ResolvedRecord
@@ -94,6 +95,7 @@ RECORDS = {
     ("docs/events.md", '{"accepted": 1'): BatchRecord,
     ("docs/links.md", '{\n  "matched": true'): ResolvedRecord,
     ("docs/api.md", '{\n  "id": "job_'): JobRecord,
+    ("docs/operating.md", '{"usedBytes"'): DiskUseRecord,
 }
 """Responses, which must have every field of the record and no other."""
 

@@ -57,7 +57,7 @@ def _raised() -> tuple[set[str], set[str], set[str]]:
     for call in _calls():
         name = getattr(call.func, "id", getattr(call.func, "attr", ""))
         by_name = {keyword.arg: keyword.value for keyword in call.keywords}
-        position = {"RuleBroken": 0, "Fault": 1, "fault": 1}.get(name)
+        position = {"RuleBroken": 0, "add_fault": 0, "Fault": 1, "fault": 1}.get(name)
         if position is not None:
             faults |= set(
                 _texts(call.args[position] if len(call.args) > position else by_name.get("code"))

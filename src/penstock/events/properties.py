@@ -65,7 +65,7 @@ class _PropertyChecker:
         self.keys, self.faults = 0, list[Fault]()
         self._place = list[str | int]()
 
-    def fault(self, code: str, message: str) -> None:
+    def add_fault(self, code: str, message: str) -> None:
         """Add a fault of the current value."""
         if len(self.faults) < MAX_FAULTS:
             self.faults.append(Fault(field_path(self._place, _SHOWN_KEY_CHARS), code, message))
@@ -83,7 +83,7 @@ class _PropertyChecker:
     def check_key(self, key: str, level: int) -> None:
         self.keys += 1
         if level == 1 and key.startswith(RESERVED_PREFIX):
-            self.fault(
+            self.add_fault(
                 "reserved_property",
                 "Names with $ are reserved for Penstock's own fields; use another name.",
             )
@@ -94,17 +94,17 @@ class _PropertyChecker:
             self.check_text(value)
         elif isinstance(value, float):
             if not isfinite(value):
-                self.fault("not_finite", "Must be a number between -1.79e308 and 1.79e308.")
+                self.add_fault("not_finite", "Must be a number between -1.79e308 and 1.79e308.")
         elif isinstance(value, int):
             if not LOWEST_INTEGER <= value <= HIGHEST_INTEGER:
-                self.fault(
+                self.add_fault(
                     "integer_out_of_range",
                     "Must be an integer between -2^63 and 2^64 - 1. "
                     "Send a longer number as a string.",
                 )
         elif isinstance(value, dict | list):
             if level >= MAX_PROPERTY_DEPTH:
-                self.fault(
+                self.add_fault(
                     "too_deep",
                     f"Properties may nest at most {MAX_PROPERTY_DEPTH} levels deep.",
                 )
@@ -117,6 +117,6 @@ class _PropertyChecker:
             len(value) * _MAX_BYTES_PER_CHARACTER > MAX_STRING_BYTES
             and len(value.encode()) > MAX_STRING_BYTES
         ):
-            self.fault("too_long", f"Must have at most {MAX_STRING_BYTES:,} bytes.")
+            self.add_fault("too_long", f"Must have at most {MAX_STRING_BYTES:,} bytes.")
         if "\x00" in value:
-            self.fault("nul_character", "Must not contain the NUL character.")
+            self.add_fault("nul_character", "Must not contain the NUL character.")

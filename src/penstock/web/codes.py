@@ -230,6 +230,7 @@ too_many_property_keys  - The website has too many different property keys; send
   part as a value instead of a key.
 not_replayable          - The entry has no content that could be sent again.
 refused_by_event_store  - The event was accepted, but the event store refuses its row.
+too_many_values         - The body, event or line has too many JSON values, nested ones included.
 too_deep                - The properties are nested too deep.
 integer_out_of_range    - The integer does not fit into 64 bits; send it as a string.
 nul_character           - The NUL character is not allowed.
@@ -243,6 +244,8 @@ greater_than_equal      - The number is below the minimum.
 less_than_equal         - The number is above the maximum.
 repeated                - The same value is listed twice.
 control_character       - Control characters such as NUL or line breaks are not allowed.
+hidden_character        - The name has invisible characters or characters that turn the direction
+  of text.
 in_the_past             - The time must be in the future.
 wrong_signature         - The signature was not made with a secret of the website.
 wrong_password          - This is not the current password.

@@ -128,7 +128,7 @@ def test_an_import_that_failed_by_a_bug_can_be_repeated(
 ) -> None:
     monkeypatch.setattr(worker, "LARGE_BATCH_LINES", 2)
     with monkeypatch.context() as patch:
-        patch.setattr(worker, "line_excerpt", failing_once(worker.line_excerpt, KeyError("a bug")))
+        patch.setattr(worker, "rejected_row", failing_once(worker.rejected_row, KeyError("a bug")))
         job = run_import([*LINES[:3], {}, *LINES[3:]])
     assert (job["state"], counts(job)) == ("failed", (2, 2, 0, 0))
     assert "internal error" in job["error"]

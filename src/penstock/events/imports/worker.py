@@ -8,7 +8,7 @@ one. If it dies again before it stores a line, the import fails.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from time import monotonic
@@ -103,10 +103,16 @@ class _RunningImport:
 
     job: ImportJob
     is_careful: bool = False
-    batches: Iterator[Batch | None] | None = None
+    batches: Generator[Batch | None] | None = None
     batch: Batch | None = None
     outcomes: Sequence[Outcome] | None = None
     finished: ImportJob | None = None
+
+    def close(self) -> None:
+        """Close the file, so that the disk has its space once the file is removed."""
+        if self.batches is not None:
+            self.batches.close()
+            self.batches = None
 
 
 class _FileRemoved(Exception):
@@ -157,13 +163,13 @@ class ImportWorker:
                 return _OVERLOADED_S
             raise
         except _FileRemoved:
-            del self._running_imports[workspace_id]
+            self._running_imports.pop(workspace_id).close()
             return 0.0
         if running.finished is not None:
             self._save(replace(running.finished, finished_at_ms=self._clock()))
             self._files.remove(running.job.id)
             self._attempts.forget(running.job.id)
-            del self._running_imports[workspace_id]
+            self._running_imports.pop(workspace_id).close()
         return (monotonic() - began_s) * _PAUSE_FACTOR if self._many_wait() else 0.0
 
     def _many_wait(self) -> bool:
@@ -179,7 +185,7 @@ class ImportWorker:
         present = self._files.present()
         for workspace_id, running in list(self._running_imports.items()):
             if running.job.id not in present:
-                del self._running_imports[workspace_id]
+                self._running_imports.pop(workspace_id).close()
         running_ids = {str(running.job.id) for running in self._running_imports.values()}
         stored_files = present - running_ids
         if not stored_files:
@@ -267,7 +273,8 @@ class ImportWorker:
                 raise _FileRemoved from None
             if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
                 # The disk is full, or no file descriptor is free. Try the file again later.
-                running.batches = running.batch = None
+                running.close()
+                running.batch = None
                 raise StoreUnavailable(reason=str(error)) from error
             # This is a bug. Other imports must not wait for it.
             log_bug("import_failed", running.job.id, error)
@@ -294,7 +301,7 @@ class ImportWorker:
                 events_store.add_counts(db, {job.website_id: refused})
         return job
 
-    def _batches(self, running: _RunningImport, website: Website) -> Iterator[Batch | None]:
+    def _batches(self, running: _RunningImport, website: Website) -> Generator[Batch | None]:
         """Yield the rest of the file in batches. Earlier lines are read only to count repeats."""
         job, limits, occurrences = running.job, self._settings.limits, Occurrences()
         last_line = job.lines_read + LARGE_BATCH_LINES  # The lines of the batch before the death.

@@ -40,11 +40,11 @@ text. `replaceRegexpOne` always compiles.
 class _Verdict(NamedTuple):
     """The result of a check. size: instructions to count against the request's limit.
 
-    fault: the broken rule's code and message; None if the pattern is accepted.
+    fault: the broken rule; None if the pattern is accepted.
     """
 
     size: int
-    fault: tuple[str, str] | None = None
+    fault: RuleBroken | None = None
 
 
 class PatternChecker:
@@ -67,7 +67,7 @@ class PatternChecker:
                 f"Must have at most {_MAX_PARTS} counted repetitions such as {{2,5}} and Unicode "
                 "classes such as \\pL."
             )
-            return _Verdict(0, ("too_costly", message))
+            return _Verdict(0, RuleBroken("too_costly", message))
         try:
             size = program_size(pattern, MAX_SIZE)
         except BadPattern as error:
@@ -77,10 +77,10 @@ class PatternChecker:
                 f"Must compile to at most {MAX_SIZE:,} RE2 instructions. Use shorter counted "
                 "repetitions such as {2,5}, or fewer Unicode classes such as \\pL."
             )
-            return _Verdict(MAX_SIZE, ("too_costly", message))
+            return _Verdict(MAX_SIZE, RuleBroken("too_costly", message))
         return _Verdict(size, self._fault_in_engine(pattern))
 
-    def _fault_in_engine(self, pattern: str) -> tuple[str, str] | None:
+    def _fault_in_engine(self, pattern: str) -> RuleBroken | None:
         """Return the fault of a pattern that only the engine's version of RE2 refuses."""
         try:
             self._warehouse.query_at_once(_COMPILE, {"pattern": pattern})
@@ -104,7 +104,8 @@ class _RequestPatterns:
         if pattern not in self._seen:
             self._seen[pattern] = self._count(pattern)
         if (fault := self._seen[pattern].fault) is not None:
-            raise RuleBroken(*fault)
+            # An exception that is raised twice would keep the trace of the first time.
+            raise RuleBroken(fault.code, fault.message)
 
     def _count(self, pattern: str) -> _Verdict:
         if monotonic() > self._until_s:
@@ -126,16 +127,16 @@ class _RequestPatterns:
 
 def _too_many(limit: str) -> _Verdict:
     message = f"All regular expressions together must {limit}. Use fewer or simpler ones."
-    return _Verdict(0, ("too_costly", message))
+    return _Verdict(0, RuleBroken("too_costly", message))
 
 
 def _costly_parts(pattern: str) -> int:
     return pattern.count("{") + pattern.count("\\p") + pattern.count("\\P")
 
 
-def _bad_regex(reason: str) -> tuple[str, str]:
+def _bad_regex(reason: str) -> RuleBroken:
     explanation = f": {reason}" if reason else ""
-    return "bad_regex", f"Must be a regular expression in RE2's syntax{explanation}."
+    return RuleBroken("bad_regex", f"Must be a regular expression in RE2's syntax{explanation}.")
 
 
 def _engines_reason(error: QueryFailed) -> str:
