@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx
+import pytest
 from sqlalchemy import update
 
 from penstock.app import Services
@@ -115,6 +116,7 @@ def test_names_of_events_may_have_any_character(workspace: Tenant) -> None:
     assert workspace.client.post("/api/funnels", json={**FUNNEL, "steps": [step, step]}).is_success
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_record_from_before_keeps_working(workspace: Tenant, services: Services) -> None:
     name = "Old\u200b\u202e"
     funnel_id = RECORDS["funnel_id"](workspace)

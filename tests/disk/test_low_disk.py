@@ -13,6 +13,8 @@ from tests.one_server import one_server
 from tests.tenant import PASSWORD
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 NDJSON = {"Content-Type": "application/x-ndjson"}
 LINE = b'{"type": "event", "name": "a", "visitorId": "v", "timestamp": "2024-05-01T10:00:00Z"}\n'
 

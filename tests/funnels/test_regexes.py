@@ -8,6 +8,8 @@ import pytest
 from tests.cases import cases
 from tests.funnels.scenario import Json
 
+pytestmark = pytest.mark.usefixtures("warehouse")
+
 LARGE = r"(\pL{30}){25}|"
 """Beyond the limit of RE2 itself, which notices that after 57 ms."""
 SIZE_3507 = ".{500}"

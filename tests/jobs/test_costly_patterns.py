@@ -3,6 +3,8 @@
 from random import Random
 from time import monotonic
 
+import pytest
+
 from tests.tenant import Tenant
 
 LETTERS = "".join(Random(1).choices("ab", k=4000))
@@ -23,6 +25,7 @@ def costly_preview(tenant: Tenant, pattern: str = COSTLY):
     return tenant.client.post("/api/funnels/preview", json={"steps": steps})
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_a_costly_pattern_is_stopped_at_the_limit(workspace, scene):
     send_letters(workspace, scene, 400)
     workspace.client.patch("/api/settings/workspace", json={"queryTimeoutSeconds": 1})

@@ -82,6 +82,7 @@ def test_an_import_leaves_the_budget_when_it_is_done(client, post):
     assert use(client)[0] == 0
 
 
+@pytest.mark.usefixtures("warehouse")
 def test_the_use_counts_mappings_and_results_of_jobs(client, workspace):
     columns = [
         {"column": "when", "use": "time", "unit": "seconds"},
