@@ -187,3 +187,20 @@ def test_an_exclusion_beside_events_that_step_order_has_read_before(
         "steps": steps_of(steps),
     }
     assert_agreement(warehouse, case_of(funnel, events, START_MS + 10_000, strategy))
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+@pytest.mark.parametrize("after_ms", [-1, 0, 1])
+def test_a_window_is_open_until_its_end_inclusive(
+    warehouse: Warehouse, strategy: Strategy, after_ms: int
+) -> None:
+    """Two visitors, one of whom reached the last step but one at the end of the window."""
+    hour_ms = 3_600_000
+    events = (
+        event_at("e1", "A", 0),
+        event_at("e2", "A", 0, visitor="bob"),
+        event_at("e3", "B", hour_ms, visitor="bob"),
+    )
+    funnel = {"steps": steps_of("A B C"), "conversionWindowSeconds": hour_ms // 1000}
+    case = case_of(funnel, events, START_MS + hour_ms + after_ms, strategy)
+    assert_agreement(warehouse, case)
