@@ -92,7 +92,7 @@ pytest: $(DEV) $(NEEDED)
 	$(PYTEST) $(ARGS)
 
 .PHONY: quick
-quick: $(DEV) ## Run the tests that need no event store, service or browser in a minute (ROOM=links for one room)
+quick: $(DEV) ## Run the tests that need no event store, service or browser in minutes (ROOM=links for one room)
 	PENSTOCK_TIER=quick $(PYTEST) -n 2 $(if $(ROOM),tests/$(ROOM),tests) $(ARGS)
 	@$(MAKE) --no-print-directory style imports
 
