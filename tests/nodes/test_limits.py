@@ -1,0 +1,70 @@
+"""Limits that two nodes keep together, and limits that each of them counts alone."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from penstock.funnels.segments import service as segments
+from tests.tenant import visitor
+
+LINE = b'{"event":"A","visitorId":"v","timestamp":"2026-01-01T00:00:00Z"}\n'
+FILE = LINE * 10
+
+
+def upload(node, website_id):
+    return node.client.post(
+        "/api/imports",
+        params={"websiteId": website_id, "dryRun": "true"},
+        content=FILE,
+        headers={"Content-Type": "application/x-ndjson"},
+    )
+
+
+def events_until_refused(node, website_id, limit):
+    """Post events without a key at a node. Returns how many it accepts, at most the limit."""
+    browser = visitor(node.server)
+    event = {"websiteId": website_id, "visitorId": "v", "event": "A"}
+    for accepted in range(limit):
+        if browser.post("/api/v1/events", json=event).status_code == 429:
+            return accepted
+    return limit
+
+
+@pytest.mark.parametrize("limits", [{"workspace_files_bytes": 2 * len(FILE) + 1}])
+def test_both_nodes_use_one_budget_for_waiting_files(nodes, workspace):
+    first, second = nodes
+    jobs = [upload(node, workspace.website_id).json() for node in nodes]
+    for node in nodes:
+        refused = upload(node, workspace.website_id)
+        assert (refused.status_code, refused.json()["code"]) == (507, "workspace_disk_full")
+        assert node.client.get("/api/settings/disk").json()["usedBytes"] == 2 * len(FILE)
+    assert second.client.post(f"/api/imports/{jobs[0]['id']}/cancel").status_code == 200
+    assert upload(first, workspace.website_id).status_code == 201
+
+
+def test_records_created_at_both_nodes_at_once_stay_within_the_maximum(nodes, monkeypatch):
+    monkeypatch.setattr(segments, "MAX_SEGMENTS", 3)
+
+    def create(number):
+        segment = {
+            "name": f"Segment {number}",
+            "filters": [{"property": "plan", "operator": "is", "values": ["pro"]}],
+        }
+        return nodes[number % 2].client.post("/api/segments", json=segment).status_code
+
+    with ThreadPoolExecutor(4) as threads:
+        codes = list(threads.map(create, range(8)))
+    assert sorted(codes) == [201] * 3 + [409] * 5
+    assert all(node.client.get("/api/segments").json()["total"] == 3 for node in nodes)
+
+
+@pytest.mark.parametrize("limits", [{"daily_events": 6}])
+def test_both_nodes_count_the_daily_events_of_a_website_together(nodes, workspace):
+    accepted = [events_until_refused(node, workspace.website_id, 5) for node in nodes]
+    assert accepted == [5, 1]
+
+
+@pytest.mark.parametrize("limits", [{"website_events_per_second": 1}])
+def test_each_node_counts_the_rate_of_a_website_alone(nodes, workspace):
+    accepted = [events_until_refused(node, workspace.website_id, 30) for node in nodes]
+    assert accepted[0] == accepted[1] < 30
