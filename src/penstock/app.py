@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from litestar import Litestar
+from litestar.datastructures import State
 from litestar.exceptions import HTTPException
 from litestar.types import ASGIApp
 from sqlalchemy import Connection
@@ -42,6 +43,7 @@ from penstock.http import routes as http_routes
 from penstock.http.bound_services import BoundServices
 from penstock.http.cors import OpenRoutes
 from penstock.http.direct import DirectRoutes
+from penstock.http.handlers import Objects
 from penstock.http.problems import EXCEPTION_HANDLERS
 from penstock.jobs import plugin as jobs_room
 from penstock.jobs.service import forget_responses
@@ -223,7 +225,13 @@ def build_routes(services: Services) -> Litestar:
     dependencies = {
         name: provider for room in ROOMS for name, provider in room.dependencies.items()
     }
+    providers = {name: provider.dependency for name, provider in dependencies.items()} | {
+        name: provider for room in ROOMS for name, provider in room.request_objects.items()
+    }
+    objects = Objects(services, names, providers)
+    objects.check(handlers)
     return Litestar(
+        state=State({"objects": objects}),
         request_max_body_size=None,  # routes limit bodies by the settings (`penstock.http.bodies`)
         route_handlers=bound.handlers(handlers),
         dependencies=bound.dependencies(dependencies),

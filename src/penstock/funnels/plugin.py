@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
-from litestar.di import Provide
-
 from penstock.accounts.plugin import AccountsRoom
 from penstock.base.worker import Worker
 from penstock.core import Core, Room
@@ -33,7 +31,7 @@ from penstock.funnels.periods.service import PeriodsService
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.coverage import ReadGaps
 from penstock.funnels.queries.engine import Engine
-from penstock.funnels.queries.request import provide_funnel_request
+from penstock.funnels.queries.request import provide_run_question
 from penstock.funnels.results import routes as result_routes
 from penstock.funnels.results.export import ReportExporter
 from penstock.funnels.results.service import ReadLostEvents, ResultsService
@@ -95,7 +93,7 @@ class FunnelsRoom(Room):
         *campaign_routes.ROUTES,
         *outcome_routes.ROUTES,
     )
-    dependencies = {"funnel": Provide(provide_funnel_request)}  # noqa: RUF012
+    request_objects = {"run_question": provide_run_question}  # noqa: RUF012
 
     def workers(self) -> Sequence[Worker]:
         maintenance = self.outcome_maintenance

@@ -301,6 +301,8 @@ def _add_links(paths: dict[str, dict[str, Any]]) -> None:
 
 def _needs_session(handler: HTTPRouteHandler) -> bool:
     """Whether the route requires a session. An API key does not identify a user."""
+    if "endpoint" in handler.opt:
+        return "current_user" in handler.opt["endpoint"].objects
     return "current_user" in signature(getattr(handler.fn, "func", handler.fn)).parameters
 
 

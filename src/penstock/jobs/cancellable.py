@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 import structlog
 from anyio import to_thread
@@ -10,6 +11,7 @@ from litestar.di import NamedDependency
 
 from penstock.accounts.model import Caller
 from penstock.http.answers import answer
+from penstock.http.handlers import route
 from penstock.http.openapi import JSON_ONLY
 from penstock.http.requests import AnyRequest, path_of
 from penstock.jobs.prefer import RESPOND_ASYNC, prefers_async
@@ -18,6 +20,9 @@ from penstock.jobs.service import ComputeAnswer, JobService
 from penstock.warehouse.work import Work
 
 log = structlog.get_logger()
+
+slow_route = partial(route, runs_in="respond", job=JobRecord)
+"""Like `route`, for a function that may take long: see `CancellableResponse`."""
 
 CLIENT_CLOSED_REQUEST = 499
 """Status for logs: the client has disconnected. nginx uses the same code."""

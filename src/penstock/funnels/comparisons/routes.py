@@ -1,25 +1,20 @@
 """HTTP route for comparisons."""
 
-from litestar import Response, get
-from litestar.di import NamedDependency
-
+from penstock.accounts.model import Caller
 from penstock.funnels.comparisons.schema import CompareQuery, ComparisonRecord
 from penstock.funnels.comparisons.service import CompareService
-from penstock.funnels.queries.request import FunnelRequest, describe_query
+from penstock.funnels.queries.request import question
 
 
-@get(
-    "/api/funnels/{funnel_id:str}/compare",
-    opt=describe_query("Compare cohorts of a funnel", CompareQuery, ComparisonRecord),
-)
-async def compare_cohorts(
-    funnel: NamedDependency[FunnelRequest], comparisons: NamedDependency[CompareService]
-) -> Response[bytes]:
+@question("compare", "Compare cohorts of a funnel")
+def compare_cohorts(
+    caller: Caller, comparisons: CompareService, funnel_id: str, query: CompareQuery
+) -> ComparisonRecord:
     """Compares the cohorts of a breakdown property with a baseline.
 
     The response contains confidence intervals, significance tests and warnings.
     """
-    return await funnel.respond(CompareQuery, comparisons.compare)
+    return comparisons.compare(caller.workspace_id, funnel_id, query)
 
 
 ROUTES = (compare_cohorts,)

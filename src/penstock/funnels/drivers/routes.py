@@ -1,26 +1,21 @@
 """HTTP route for drivers of a loss."""
 
-from litestar import Response, get
-from litestar.di import NamedDependency
-
+from penstock.accounts.model import Caller
 from penstock.funnels.drivers.schema import DriversQuery, DriversRecord
 from penstock.funnels.drivers.service import DriverService
-from penstock.funnels.queries.request import FunnelRequest, describe_query
+from penstock.funnels.queries.request import question
 
 
-@get(
-    "/api/funnels/{funnel_id:str}/drivers",
-    opt=describe_query("Drivers of a loss", DriversQuery, DriversRecord),
-)
-async def read_drivers(
-    funnel: NamedDependency[FunnelRequest], drivers: NamedDependency[DriverService]
-) -> Response[bytes]:
+@question("drivers", "Drivers of a loss")
+def read_drivers(
+    caller: Caller, drivers: DriverService, funnel_id: str, query: DriversQuery
+) -> DriversRecord:
     """Returns the entry properties, traits of visitors and events that are associated with the loss
     after a step.
 
     They are ranked by their effect, with confidence intervals and corrected p-values.
     """
-    return await funnel.respond(DriversQuery, drivers.drivers)
+    return drivers.drivers(caller.workspace_id, funnel_id, query)
 
 
 ROUTES = (read_drivers,)

@@ -1,22 +1,17 @@
 """HTTP route for flows."""
 
-from litestar import Response, get
-from litestar.di import NamedDependency
-
+from penstock.accounts.model import Caller
 from penstock.funnels.flows.schema import FlowsQuery, FlowsRecord
 from penstock.funnels.flows.service import FlowService
-from penstock.funnels.queries.request import FunnelRequest, describe_query
+from penstock.funnels.queries.request import question
 
 
-@get(
-    "/api/funnels/{funnel_id:str}/flows",
-    opt=describe_query("Flows of a funnel", FlowsQuery, FlowsRecord),
-)
-async def read_flows(
-    funnel: NamedDependency[FunnelRequest], flows: NamedDependency[FlowService]
-) -> Response[bytes]:
+@question("flows", "Flows of a funnel")
+def read_flows(
+    caller: Caller, flows: FlowService, funnel_id: str, query: FlowsQuery
+) -> FlowsRecord:
     """Returns the paths of events before the entry, between two steps, or after a loss."""
-    return await funnel.respond(FlowsQuery, flows.flows)
+    return flows.flows(caller.workspace_id, funnel_id, query)
 
 
 ROUTES = (read_flows,)

@@ -1,5 +1,9 @@
 """Reads and replaces the filters of internal traffic."""
 
+from typing import TypeVar
+
+from pydantic import BaseModel
+
 from penstock.accounts.audit import service as audit
 from penstock.accounts.audit.model import Action
 from penstock.accounts.model import Caller
@@ -18,6 +22,8 @@ from penstock.metadb.database import Database
 from penstock.metadb.record_cache import RecordCache
 from penstock.metadb.workspaces import hold_workspace
 
+M = TypeVar("M", bound=BaseModel)
+
 _TOPIC, _CACHE_TTL_S = "internal_traffic", 2.0
 
 
@@ -31,12 +37,12 @@ class InternalTrafficService:
             database, _TOPIC, _CACHE_TTL_S
         )
 
-    def read(self, body: bytes) -> InternalTrafficIn:
+    def read(self, _: WorkspaceId, body: bytes, model: type[M]) -> M:
         """Parse a body with filters.
 
         Raises Malformed if it is not JSON, and Invalid with all faults if it breaks rules.
         """
-        return parse_model(body, InternalTrafficIn, ValidationContext({}, self._patterns.begin()))
+        return parse_model(body, model, ValidationContext({}, self._patterns.begin()))
 
     def get(self, workspace_id: WorkspaceId) -> InternalTrafficRecord:
         with self._database.read() as db:

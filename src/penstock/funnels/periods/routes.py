@@ -1,22 +1,17 @@
 """HTTP route for comparisons of two periods."""
 
-from litestar import Response, get
-from litestar.di import NamedDependency
-
+from penstock.accounts.model import Caller
 from penstock.funnels.periods.schema import PeriodsQuery, PeriodsRecord
 from penstock.funnels.periods.service import PeriodsService
-from penstock.funnels.queries.request import FunnelRequest, describe_query
+from penstock.funnels.queries.request import question
 
 
-@get(
-    "/api/funnels/{funnel_id:str}/periods",
-    opt=describe_query("Comparison of two periods", PeriodsQuery, PeriodsRecord),
-)
-async def compare_periods(
-    funnel: NamedDependency[FunnelRequest], periods: NamedDependency[PeriodsService]
-) -> Response[bytes]:
+@question("periods", "Comparison of two periods")
+def compare_periods(
+    caller: Caller, periods: PeriodsService, funnel_id: str, query: PeriodsQuery
+) -> PeriodsRecord:
     """Compares a period with an earlier one, which is counted as it looked when it was as old."""
-    return await funnel.respond(PeriodsQuery, periods.compare)
+    return periods.compare(caller.workspace_id, funnel_id, query)
 
 
 ROUTES = (compare_periods,)

@@ -66,13 +66,6 @@ class ResultsService:
             workspace_id, source, query.selection(), only_cached=only_cached
         )
 
-    def read_preview(self, workspace_id: WorkspaceId, body: bytes) -> PreviewIn:
-        """Parse a draft.
-
-        Raises Malformed if it is not JSON, and Invalid with all faults if it breaks rules.
-        """
-        return self._funnels.read(workspace_id, body, PreviewIn)
-
     def preview(self, workspace_id: WorkspaceId, draft: PreviewIn) -> ResultsRecord:
         """Report on a draft. Raises the same errors as `FunnelQueryRunner.prepare`."""
         source = DraftFunnel(draft.saved())

@@ -144,9 +144,8 @@ class FunnelService:
         with self._database.read() as db:
             return goals_store.goals_by_name(db, workspace_id)
 
-    def validate(self, workspace_id: WorkspaceId, body: bytes) -> DefinitionRecord:
-        """Return the definition that `create` would save. Raises the same errors as `read`."""
-        funnel = self.read(workspace_id, body, FunnelIn)
+    def complete(self, funnel: FunnelIn) -> DefinitionRecord:
+        """Return the definition that `create` would save, with all defaults."""
         return DefinitionRecord(**dict(funnel.saved()), name=funnel.name)
 
     def create(self, workspace_id: WorkspaceId, funnel: FunnelIn) -> FunnelRecord:

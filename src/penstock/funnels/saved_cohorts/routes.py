@@ -1,16 +1,11 @@
 """HTTP routes for saved cohorts."""
 
-from functools import partial
-
-from anyio import to_thread
-from litestar import Response, delete, get, patch, post
-from litestar.di import NamedDependency
-from litestar.params import FromPath
+from litestar import Response
 
 from penstock.accounts.audit.model import Action
 from penstock.accounts.audit.service import AuditLog
 from penstock.accounts.model import Caller
-from penstock.base.fair_queue import FairQueue
+from penstock.base.paging import Listing
 from penstock.funnels.results.tables import MEDIA_TYPES, Format
 from penstock.funnels.saved_cohorts.export import CohortExporter
 from penstock.funnels.saved_cohorts.model import MAX_COHORT_BYTES
@@ -22,149 +17,87 @@ from penstock.funnels.saved_cohorts.schema import (
     SavedCohortRecord,
 )
 from penstock.funnels.saved_cohorts.service import SavedCohortService
-from penstock.http.answers import (
-    answer,
-    answer_list,
-    file_download,
-    listing,
-    no_content,
-)
-from penstock.http.bodies import read_bytes, read_json, read_query, require_json
-from penstock.http.openapi import described
-from penstock.http.requests import AnyRequest
+from penstock.http.answers import file_download
+from penstock.http.handlers import route
 from penstock.http.schema import PageQuery, SearchQuery
-from penstock.jobs.cancellable import CancellableResponse
-from penstock.jobs.schema import JobRecord
+from penstock.jobs.cancellable import slow_route
+
+_ALL = "/api/cohorts"
+_ONE = "/api/cohorts/{cohort_id:str}"
 
 
-@post(
-    "/api/cohorts",
-    opt=described(
-        "Save a cohort", body=CohortIn, answers=SavedCohortRecord, job=JobRecord, tag="cohorts"
-    ),
+@slow_route(
+    "POST",
+    _ALL,
+    "Save a cohort",
+    max_bytes=MAX_COHORT_BYTES,
+    validated_by="cohorts",
+    queue="validation",
+    tag="cohorts",
 )
-async def create_cohort(
-    request: AnyRequest,
-    caller: NamedDependency[Caller],
-    cohorts: NamedDependency[SavedCohortService],
-    respond: NamedDependency[CancellableResponse],
-    validation: NamedDependency[FairQueue],
-) -> Response[bytes]:
+def create_cohort(
+    caller: Caller, cohorts: SavedCohortService, cohort: CohortIn
+) -> SavedCohortRecord:
     """Saves the visitors of a list of units, as a list or as a rule, or a list of named visitors.
 
     Names are unique in the workspace. A workspace has at most 100 cohorts.
     """
-    require_json(request)
-    body = await read_bytes(request, max_bytes=MAX_COHORT_BYTES)
-    cohort = await validation.run(caller.workspace_id, cohorts.read, body, CohortIn)
-    return await respond(lambda: answer(cohorts.create(caller, cohort), status=201))
+    return cohorts.create(caller, cohort)
 
 
-@get(
-    "/api/cohorts",
-    opt=described(
-        "Saved cohorts", answers=SavedCohortRecord, query=SearchQuery, listed=True, tag="cohorts"
-    ),
-)
-async def list_cohorts(
-    request: AnyRequest,
-    caller: NamedDependency[Caller],
-    cohorts: NamedDependency[SavedCohortService],
-) -> Response[bytes]:
+@route("GET", _ALL, "Saved cohorts", tag="cohorts")
+def list_cohorts(
+    caller: Caller, cohorts: SavedCohortService, query: SearchQuery
+) -> Listing[SavedCohortRecord]:
     """List saved cohorts, newest first."""
-    query = read_query(request, SearchQuery)
-    return await answer_list(
-        await to_thread.run_sync(cohorts.page, caller.workspace_id, query.pagination, query.search)
-    )
+    return cohorts.page(caller.workspace_id, query.pagination, query.search)
 
 
-@get(
-    "/api/cohorts/{cohort_id:str}",
-    opt=described("A saved cohort", answers=SavedCohortRecord, tag="cohorts"),
-)
-async def read_cohort(
-    cohort_id: FromPath[str],
-    caller: NamedDependency[Caller],
-    cohorts: NamedDependency[SavedCohortService],
-) -> Response[bytes]:
-    return answer(await to_thread.run_sync(cohorts.get, caller.workspace_id, cohort_id))
+@route("GET", _ONE, "A saved cohort", tag="cohorts")
+def read_cohort(caller: Caller, cohorts: SavedCohortService, cohort_id: str) -> SavedCohortRecord:
+    return cohorts.get(caller.workspace_id, cohort_id)
 
 
-@get(
-    "/api/cohorts/{cohort_id:str}/visitors",
-    opt=described(
-        "Visitors of a cohort",
-        answers=CohortVisitorRecord,
-        query=PageQuery,
-        listed=True,
-        job=JobRecord,
-        tag="cohorts",
-    ),
-)
-async def list_cohort_visitors(
-    request: AnyRequest,
-    cohort_id: FromPath[str],
-    caller: NamedDependency[Caller],
-    cohorts: NamedDependency[SavedCohortService],
-    respond: NamedDependency[CancellableResponse],
-) -> Response[bytes]:
+@slow_route("GET", f"{_ONE}/visitors", "Visitors of a cohort", tag="cohorts")
+def list_cohort_visitors(
+    caller: Caller, cohorts: SavedCohortService, cohort_id: str, query: PageQuery
+) -> Listing[CohortVisitorRecord]:
     """List the canonical visitors of a cohort. A rule is evaluated now."""
-    page = read_query(request, PageQuery).pagination
-    return await respond(lambda: listing(cohorts.visitors(caller.workspace_id, cohort_id, page)))
+    return cohorts.visitors(caller.workspace_id, cohort_id, query.pagination)
 
 
-@get(
-    "/api/cohorts/{cohort_id:str}/export",
-    opt=described(
-        "Export of a cohort",
-        query=CohortExportQuery,
-        returns=tuple(MEDIA_TYPES.values()),
-        job=JobRecord,
-        tag="cohorts",
-    ),
+@slow_route(
+    "GET",
+    f"{_ONE}/export",
+    "Export of a cohort",
+    returns=tuple(MEDIA_TYPES.values()),
+    tag="cohorts",
 )
-async def export_cohort(
-    request: AnyRequest,
-    cohort_id: FromPath[str],
-    caller: NamedDependency[Caller],
-    cohort_exports: NamedDependency[CohortExporter],
-    audit_log: NamedDependency[AuditLog],
-    respond: NamedDependency[CancellableResponse],
+def export_cohort(
+    caller: Caller,
+    cohort_exports: CohortExporter,
+    audit_log: AuditLog,
+    cohort_id: str,
+    query: CohortExportQuery,
 ) -> Response[bytes]:
     """Returns a CSV, JSON or Parquet file with a row for each visitor of a cohort."""
-    file_format = Format(read_query(request, CohortExportQuery).format)
-
-    def export() -> Response[bytes]:
-        file, name = cohort_exports.export(caller.workspace_id, cohort_id, file_format)
-        audit_log.record(caller, Action.EXPORTED, f"{cohort_id} {file_format}")
-        return file_download(file, name, MEDIA_TYPES[file_format])
-
-    return await respond(export)
+    file_format = Format(query.format)
+    file, name = cohort_exports.export(caller.workspace_id, cohort_id, file_format)
+    audit_log.record(caller, Action.EXPORTED, f"{cohort_id} {file_format}")
+    return file_download(file, name, MEDIA_TYPES[file_format])
 
 
-@patch(
-    "/api/cohorts/{cohort_id:str}",
-    opt=described("Rename a cohort", body=CohortChange, answers=SavedCohortRecord, tag="cohorts"),
-)
-async def rename_cohort(
-    request: AnyRequest,
-    cohort_id: FromPath[str],
-    caller: NamedDependency[Caller],
-    cohorts: NamedDependency[SavedCohortService],
-) -> Response[bytes]:
-    change = await read_json(request, CohortChange)
-    return answer(await to_thread.run_sync(partial(cohorts.rename, caller, cohort_id, change)))
+@route("PATCH", _ONE, "Rename a cohort", tag="cohorts")
+def rename_cohort(
+    caller: Caller, cohorts: SavedCohortService, cohort_id: str, change: CohortChange
+) -> SavedCohortRecord:
+    return cohorts.rename(caller, cohort_id, change)
 
 
-@delete("/api/cohorts/{cohort_id:str}", opt=described("Delete a cohort", tag="cohorts"))
-async def delete_cohort(
-    cohort_id: FromPath[str],
-    caller: NamedDependency[Caller],
-    cohorts: NamedDependency[SavedCohortService],
-) -> Response[None]:
+@route("DELETE", _ONE, "Delete a cohort", tag="cohorts")
+def delete_cohort(caller: Caller, cohorts: SavedCohortService, cohort_id: str) -> None:
     """A report whose filters name a deleted cohort gets an error (400)."""
-    await to_thread.run_sync(cohorts.delete, caller, cohort_id)
-    return no_content()
+    cohorts.delete(caller, cohort_id)
 
 
 ROUTES = (

@@ -91,7 +91,7 @@ class SavedCohortService:
         self._database, self._runner, self._warehouse = database, runner, warehouse
         self._websites, self._clock = websites, clock
 
-    def read(self, body: bytes, model: type[M]) -> M:
+    def read(self, _: WorkspaceId, body: bytes, model: type[M]) -> M:
         """Parse a body.
 
         Raises Malformed if it is not JSON, and Invalid with all faults if it breaks rules.

@@ -30,7 +30,7 @@ class SavedSegmentService:
         self._clock = clock
         self._patterns = patterns
 
-    def read(self, body: bytes, model: type[M]) -> M:
+    def read(self, _: WorkspaceId, body: bytes, model: type[M]) -> M:
         """Parse a body with the filters of a segment.
 
         Raises Malformed if it is not JSON, and Invalid with all faults if it breaks rules.

@@ -1,26 +1,21 @@
 """HTTP route for verdicts."""
 
-from litestar import Response, get
-from litestar.di import NamedDependency
-
-from penstock.funnels.queries.request import FunnelRequest, describe_query
+from penstock.accounts.model import Caller
+from penstock.funnels.queries.request import question
 from penstock.funnels.verdicts.schema import VerdictQuery, VerdictRecord
 from penstock.funnels.verdicts.service import VerdictService
 
 
-@get(
-    "/api/funnels/{funnel_id:str}/verdict",
-    opt=describe_query("Verdict on a funnel", VerdictQuery, VerdictRecord),
-)
-async def read_verdict(
-    funnel: NamedDependency[FunnelRequest], verdicts: NamedDependency[VerdictService]
-) -> Response[bytes]:
+@question("verdict", "Verdict on a funnel")
+def read_verdict(
+    caller: Caller, verdicts: VerdictService, funnel_id: str, query: VerdictQuery
+) -> VerdictRecord:
     """Returns the results in sentences, with the response that shows each phrase.
 
     It compares settled units with those of the period of the same length just before, at the same
     age.
     """
-    return await funnel.respond(VerdictQuery, verdicts.verdict)
+    return verdicts.verdict(caller.workspace_id, funnel_id, query)
 
 
 ROUTES = (read_verdict,)

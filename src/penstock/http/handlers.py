@@ -1,0 +1,262 @@
+"""Builds route handlers from plain functions. Their types say what a request has and returns.
+
+`@route("PATCH", "/api/segments/{segment_id:str}", "Change a segment", tag="segments")` makes a
+handler of a function. What a parameter receives depends on its type, or else on its name:
+
+- `AnyRequest`: the request.
+- a `Query`: the query parameters, validated.
+- an `Input`: the JSON body, validated. `bytes`: the JSON body, for a function that parses it.
+- `ReadOnlyFields`: the fields of the body that only the returned record has.
+- a name in the path: that part of the path.
+- any other name: an object of the request, such as `caller` (`Room.request_objects`), or a service.
+
+Objects of the request come first, so that a stranger gets 401 whatever the body is. A function runs
+in a thread, and an `async def` on the event loop. It returns a record, a `Listing` of records,
+None, or a whole response.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from functools import partial
+from inspect import iscoroutinefunction, signature
+from types import NoneType
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+
+from anyio import to_thread
+from litestar import Response
+from litestar.handlers import HTTPRouteHandler
+from pydantic import BaseModel
+
+from penstock.base.fair_queue import FairQueue
+from penstock.base.paging import Listing
+from penstock.base.value_budget import DEFINITION, FORM
+from penstock.http.answers import answer, listing
+from penstock.http.bodies import (
+    DEFAULT_BODY_BYTES,
+    FORM_BYTES,
+    compute_on,
+    parse_model,
+    read_bytes,
+    read_query,
+    require_json,
+)
+from penstock.http.openapi import described
+from penstock.http.read_only import ReadOnlyFields, split_read_only
+from penstock.http.requests import AnyRequest
+from penstock.http.schema import Input, Query
+
+Provider = Callable[..., Awaitable[Any]]
+"""Provides an object of a request. Its parameters are objects by their names."""
+
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+
+_STATUS = {"POST": 201, "DELETE": 204}
+
+
+def route(
+    method: Method,
+    path: str | list[str],
+    summary: str = "",
+    *,
+    status: int | None = None,
+    max_bytes: int = FORM_BYTES,
+    validated_by: str | None = None,
+    queue: str = "definition_checks",
+    runs_in: str | None = None,
+    body: type[BaseModel] | None = None,
+    answers: type[BaseModel] | None = None,
+    opt: Mapping[str, Any] | None = None,
+    handler_options: Mapping[str, Any] | None = None,
+    **description: Any,
+) -> Callable[[Callable[..., Any]], HTTPRouteHandler]:
+    """Make a handler of a function. Raises TypeError if a parameter's type says too little.
+
+    summary: without one, the route is not in the OpenAPI document. max_bytes: maximum size of the
+    body. validated_by: name of the service whose `read(workspace_id, body, model)` validates the
+    body, in the named `queue`. runs_in: name of an object of the request that runs the function.
+    body, answers: models for the document that the function does not name. opt: options that rules
+    for all routes read. handler_options: passed to the framework. description: further parameters
+    of `described`.
+    """
+
+    def register(function: Callable[..., Any]) -> HTTPRouteHandler:
+        endpoint = _Endpoint(function, method, status)
+        endpoint.runs_in, endpoint.validated_by, endpoint.queue = runs_in, validated_by, queue
+        is_large = validated_by is not None or endpoint.body_model is None
+        endpoint.max_bytes = max(max_bytes, DEFAULT_BODY_BYTES) if is_large else max_bytes
+
+        async def handle(request: AnyRequest) -> Response[Any]:
+            return await endpoint.respond(request)
+
+        handle.__name__, handle.__doc__ = function.__name__, function.__doc__
+        handle.__module__ = function.__module__
+        if endpoint.status == 204:  # the framework requires this type
+            handle.__annotations__["return"] = Response[None]
+        own_opt: dict[str, Any] = {"endpoint": endpoint, **(opt or {})}
+        if summary:
+            own_opt |= described(
+                summary,
+                body=body or endpoint.body_model,
+                answers=answers or endpoint.record,
+                query=endpoint.query_model,
+                listed=endpoint.is_listed,
+                takes_read_only=endpoint.read_only is not None,
+                **description,
+            )
+        options = {"status_code": endpoint.status, "opt": own_opt, **(handler_options or {})}
+        return HTTPRouteHandler(path, http_method=method, **options)(handle)
+
+    return register
+
+
+class _Endpoint:
+    """A function and what its types say.
+
+    query, body, read_only: names of these parameters; None without one. objects: names of the
+    others. body_model: None for a body that the function parses. record: the model of the response,
+    or of its entries; None without one.
+    """
+
+    max_bytes: int
+    validated_by: str | None
+    queue: str
+    runs_in: str | None
+
+    def __init__(self, function: Callable[..., Any], method: Method, status: int | None) -> None:
+        hints = get_type_hints(function)
+        for name in (*signature(function).parameters, "return"):
+            if name not in hints:
+                raise TypeError(f"{_name_of(function)}: {name!r} needs a type.")
+        self.function, self._result = function, hints.pop("return")
+        self.query, self.query_model = _only(function, hints, Query)
+        self.body, model = _only(function, hints, Input, bytes)
+        self.body_model = None if model is bytes else model
+        self.read_only, _ = _only(function, hints, ReadOnlyFields)
+        self.objects = [
+            name for name in hints if name not in (self.query, self.body, self.read_only)
+        ]
+        self.is_listed = get_origin(self._result) is Listing
+        record = get_args(self._result)[0] if self.is_listed else self._result
+        self.record = record if _is_kind(record, BaseModel) else None
+        default_status = 204 if self._result is NoneType else _STATUS.get(method, 200)
+        self.status = status or default_status
+
+    async def respond(self, request: AnyRequest) -> Response[Any]:
+        objects = _RequestObjects(request)
+        arguments = {name: await objects.find(name) for name in self.objects}
+        if self.query is not None:
+            arguments[self.query] = objects.found["query"] = read_query(request, self.query_model)
+        if self.body is not None:
+            arguments |= await self._read_body(request, objects)
+        call = partial(self.function, **arguments)
+        if self.runs_in is not None:
+            run = await objects.find(self.runs_in)
+            response: Response[Any] = await run(lambda: self._convert(call()))
+            return response
+        if not iscoroutinefunction(self.function):
+            return await to_thread.run_sync(lambda: self._convert(call()))
+        value = await call()
+        if self.is_listed:  # converting a hundred entries would block the event loop
+            return await to_thread.run_sync(self._convert, value)
+        return self._convert(value)
+
+    async def _read_body(self, request: AnyRequest, objects: "_RequestObjects") -> dict[str, Any]:
+        """Read the body. Returns it with its read-only fields, under the parameters' names."""
+        assert self.body is not None
+        require_json(request)
+        body, read = await read_bytes(request, max_bytes=self.max_bytes), dict[str, Any]()
+        if self.read_only is not None:
+            body, read[self.read_only] = await compute_on(
+                body, split_read_only, body, self.body_model, self.record
+            )
+        if self.body_model is None:
+            return read | {self.body: body}
+        if self.validated_by is not None:
+            checks: FairQueue = await objects.find(self.queue)
+            workspace_id = (await objects.find("caller")).workspace_id
+            read_model = (await objects.find(self.validated_by)).read
+            arguments = (workspace_id, body, self.body_model)
+            return read | {self.body: await checks.run(workspace_id, read_model, *arguments)}
+        budget = FORM if self.max_bytes <= FORM_BYTES else DEFINITION
+        parsed = await compute_on(body, parse_model, body, self.body_model, None, budget)
+        return read | {self.body: parsed}
+
+    def _convert(self, value: Any) -> Response[Any]:
+        """Return the response of what the function returned."""
+        if self.is_listed:
+            return listing(value)
+        if self.record is not None:
+            return answer(value, self.status)
+        return Response(None, status_code=self.status) if value is None else value
+
+
+class _BoundProvider(NamedTuple):
+    provide: Provider
+    needs: tuple[str, ...]
+
+
+class Objects:
+    """The objects that functions can name: services, and what providers provide to a request."""
+
+    def __init__(
+        self, services: object, names: Collection[str], providers: Mapping[str, Provider]
+    ) -> None:
+        """services: an object with the services as attributes. names: the names of these."""
+        self.services, self._names = services, frozenset(names)
+        self.providers = {
+            name: _BoundProvider(provider, tuple(signature(provider).parameters))
+            for name, provider in providers.items()
+        }
+
+    def check(self, handlers: Iterable[HTTPRouteHandler]) -> None:
+        """Raise TypeError if a function has a parameter that nothing provides."""
+        for handler in handlers:
+            endpoint = handler.opt.get("endpoint")
+            if endpoint is None:
+                continue
+            in_path = {
+                part[1:-1].partition(":")[0]
+                for path in handler.paths
+                for part in path.split("/")
+                if part.startswith("{")
+            }
+            for name in (*endpoint.objects, endpoint.runs_in or "request"):
+                if name not in self._names | self.providers.keys() | in_path | {"request"}:
+                    raise TypeError(
+                        f"{_name_of(endpoint.function)}: there is no object for {name!r}. It is no "
+                        "part of the path, no service, and no provider has this name."
+                    )
+
+
+class _RequestObjects:
+    """Finds the objects that a request needs, each once."""
+
+    def __init__(self, request: AnyRequest) -> None:
+        self.found: dict[str, Any] = {"request": request, **request.path_params}
+        self._objects: Objects = request.app.state.objects
+
+    async def find(self, name: str) -> Any:
+        if name not in self.found:
+            provider = self._objects.providers.get(name)
+            if provider is None:
+                return getattr(self._objects.services, name)
+            needs = {each: await self.find(each) for each in provider.needs}
+            self.found[name] = await provider.provide(**needs)
+        return self.found[name]
+
+
+def _only(
+    function: Callable[..., Any], hints: Mapping[str, Any], *kinds: type
+) -> tuple[str | None, Any]:
+    """Return the name and the type of the only parameter of some kinds; None, None without one."""
+    names = [name for name, hint in hints.items() if _is_kind(hint, *kinds)]
+    if len(names) > 1:
+        raise TypeError(f"{_name_of(function)}: {names[1]!r} is a second {kinds[0].__name__}.")
+    return (names[0], hints[names[0]]) if names else (None, None)
+
+
+def _is_kind(hint: Any, *kinds: type) -> bool:
+    return isinstance(hint, type) and issubclass(hint, kinds)
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return f"{function.__module__}.{function.__name__}"
