@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from penstock.funnels.segments import store
+from penstock.funnels.segments.service import SavedSegmentService
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import Json, Scene, by_cohort
 from tests.tenant import Tenant
@@ -184,7 +184,7 @@ def test_only_one_of_many_concurrent_posts_of_a_name_is_saved(client: httpx.Clie
 def test_a_workspace_has_a_maximum_of_segments(
     client: httpx.Client, other_workspace: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "MAX_SEGMENTS", 3)
+    monkeypatch.setattr(SavedSegmentService, "maximum", 3)
     bodies = [{**PAYING, "name": f"Paying {number}"} for number in range(6)]
     with ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(lambda body: client.post("/api/segments", json=body), bodies))

@@ -3,11 +3,11 @@
 Their tables have the columns `id`, `workspace_id`, `name` and `created_at`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Table, func, select
+from sqlalchemy import ColumnElement, Connection, Row, Table, delete, func, insert, select, update
 
 from penstock.base.errors import Conflict, StoreConflict
 from penstock.base.ids import WorkspaceId
@@ -30,17 +30,17 @@ def unique_name(noun: str, name: str) -> Iterator[None]:
 
 
 def check_number(
-    db: Connection, table: Table, workspace_id: WorkspaceId, maximum: int, nouns: str, *, code: str
+    db: Connection, table: Table, workspace_id: WorkspaceId, maximum: int, nouns: str
 ) -> None:
     """Lock the workspace, and raise Conflict if it has the maximum number of records.
 
-    nouns: what the records are, such as `segments`. code: code of the error.
+    nouns: what the records are, such as `segments`.
     """
     hold_workspace(db, workspace_id)
     of_workspace = table.c.workspace_id == workspace_id
     if db.execute(select(func.count()).where(of_workspace)).scalar_one() >= maximum:
         message = f"The workspace has {maximum} {nouns}, the most it can have. Delete one first."
-        raise Conflict(message, code=code)
+        raise Conflict(message, code=f"too_many_{nouns.split()[-1]}")
 
 
 def named_record(
@@ -74,3 +74,21 @@ def named_page(
         c.workspace_id == workspace_id, name_contains(c.name, search), *conditions
     )
     return page_of(db, matching.order_by(c.created_at.desc(), c.id.desc()), page)
+
+
+def add_named(
+    db: Connection, table: Table, workspace_id: WorkspaceId, row: Mapping[str, object]
+) -> None:
+    """Add a record. Raises `StoreConflict` if the workspace has one with this name."""
+    db.execute(insert(table).values(workspace_id=workspace_id, **row))
+
+
+def change_named(
+    db: Connection, table: Table, record_id: str, changed: Mapping[str, object]
+) -> None:
+    """Change columns of a record. Raises `StoreConflict` if another one has the new name."""
+    db.execute(update(table).where(table.c.id == record_id).values(changed))
+
+
+def delete_named(db: Connection, table: Table, record_id: str) -> None:
+    db.execute(delete(table).where(table.c.id == record_id))

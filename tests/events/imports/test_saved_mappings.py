@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from penstock.events.imports.mappings import store
+from penstock.events.imports.mappings.service import ImportMappingService
 from tests.events.conftest import finished
 from tests.events.imports.test_dry_run import checked
 from tests.events.imports.test_formats import upload
@@ -72,7 +72,7 @@ def test_a_name_is_unique_and_a_mapping_is_complete(client):
 
 
 def test_a_workspace_has_a_limited_number_of_mappings(client, monkeypatch):
-    monkeypatch.setattr(store, "MAX_MAPPINGS", 1)
+    monkeypatch.setattr(ImportMappingService, "maximum", 1)
     saved(client)
     answer = client.post("/api/import-mappings", json=ORDERS | {"name": "More"})
     assert (answer.status_code, answer.json()["code"]) == (409, "too_many_mappings")

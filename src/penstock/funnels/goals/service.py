@@ -1,33 +1,34 @@
 """Creates, reads, changes and deletes goals."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from pydantic import BaseModel
 from sqlalchemy import Connection
 
-from penstock.base.clock import Clock, iso
-from penstock.base.errors import Conflict, NotFound
-from penstock.base.ids import GoalId, WorkspaceId, new_id
-from penstock.base.paging import Listing, Page
+from penstock.base.clock import Clock
+from penstock.base.errors import Conflict
+from penstock.base.ids import WorkspaceId
 from penstock.funnels.definitions.regexes import PatternChecker
 from penstock.funnels.definitions.schema import GoalRecord, ValidationContext
 from penstock.funnels.goals import store
 from penstock.funnels.goals.schema import GoalChange, GoalIn
 from penstock.http.bodies import parse_model
-from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields, check_revision
+from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields
 from penstock.metadb.database import Database
-from penstock.metadb.named import unique_name
+from penstock.metadb.tables import goals
+from penstock.named_records import NamedRecords
 
 M = TypeVar("M", bound=BaseModel)
 
 
-class GoalService:
+class GoalService(NamedRecords[GoalRecord]):
     """Manages saved goals. Methods raise NotFound if the workspace has no such goal."""
 
+    table, model, noun, prefix = goals, GoalRecord, "goal", "goal"
+
     def __init__(self, database: Database, patterns: PatternChecker, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
+        super().__init__(database, clock)
         self._patterns = patterns
 
     def read(self, _: WorkspaceId, body: bytes, model: type[M]) -> M:
@@ -38,31 +39,22 @@ class GoalService:
         return parse_model(body, model, ValidationContext({}, self._patterns.begin()))
 
     def create(self, workspace_id: WorkspaceId, goal: GoalIn) -> GoalRecord:
-        now_ms = self._clock()
-        goal_id = GoalId(new_id("goal", now_ms))
-        match = goal.match.saved()
-        with unique_name("goal", goal.name), self._database.write() as db:
-            store.add_goal(db, workspace_id, goal_id, goal.name, match, now_ms)
-        return GoalRecord(
-            id=goal_id,
-            name=goal.name,
-            match=match,
-            revision=1,
-            created_at=iso(now_ms),
-            updated_at=iso(now_ms),
-        )
+        return self._add(workspace_id, goal.name, match=goal.match.saved())
 
-    def get(self, workspace_id: WorkspaceId, goal_id: str) -> GoalRecord:
-        with self._database.read() as db:
-            return _existing(store.goal(db, workspace_id, goal_id))
+    def change(
+        self,
+        workspace_id: WorkspaceId,
+        goal_id: str,
+        change: GoalChange,
+        read_only: ReadOnlyFields = NO_READ_ONLY_FIELDS,
+    ) -> GoalRecord:
+        """Change a goal.
 
-    def page(self, workspace_id: WorkspaceId, page: Page, search: str = "") -> Listing[GoalRecord]:
-        """Return a page of goals, newest first.
-
-        search: text that the name must contain, ignoring case.
+        The next report of a funnel that uses the goal uses the new match, and the funnel keeps its
+        revision. Raises Conflict for another name if a funnel uses the goal.
         """
-        with self._database.read() as db:
-            return store.goals_page(db, workspace_id, page, search)
+        match = change.match.saved() if change.match else None
+        return self._change(workspace_id, goal_id, change.name, read_only, match=match)
 
     def uses(
         self, workspace_id: WorkspaceId, goals: Iterable[GoalRecord]
@@ -75,60 +67,18 @@ class GoalService:
             funnels.setdefault(goal_id, []).append((funnel_id, name))
         return funnels
 
-    def change(
-        self,
-        workspace_id: WorkspaceId,
-        goal_id: str,
-        change: GoalChange,
-        read_only: ReadOnlyFields = NO_READ_ONLY_FIELDS,
-    ) -> GoalRecord:
-        """Change the name or the match of a goal.
-
-        The next report of a funnel that uses the goal uses the new match, and the funnel keeps its
-        revision. The goal's revision increases only with a new match.
-
-        Raises Invalid if a read-only field differs from its stored value.
-        """
-        now_ms = self._clock()
-        with unique_name("goal", change.name or ""), self._database.write() as db:
-            saved = _existing(store.goal(db, workspace_id, goal_id, hold=True))
-            read_only.check(saved)
-            name = change.name or saved.name
-            match = change.match.saved() if change.match else saved.match
-            if (name, match) == (saved.name, saved.match):
-                return saved
-            if name != saved.name:
-                _refuse_in_use(db, goal_id, "renamed")
-            revision = saved.revision + (match != saved.match)
-            store.change_goal(db, goal_id, name, match, revision, now_ms)
-        return saved.model_copy(
-            update={"name": name, "match": match, "revision": revision, "updated_at": iso(now_ms)}
-        )
-
-    def delete(self, workspace_id: WorkspaceId, goal_id: str, revision: int | None = None) -> None:
-        """Delete a goal.
-
-        revision: the only one to delete; None: any. Raises Conflict if the goal has another
-        revision, or a funnel uses it.
-        """
-        with self._database.write() as db:
-            saved = _existing(store.goal(db, workspace_id, goal_id, hold=True))
-            check_revision(revision, saved.revision)
-            _refuse_in_use(db, goal_id, "deleted")
-            store.delete_goal(db, goal_id)
+    def _check_use(self, db: Connection, record_id: str, action: str) -> None:
+        if funnels := store.funnel_names(db, record_id):
+            others = f" and {len(funnels) - 5} more" if len(funnels) > 5 else ""
+            names = ", ".join(funnels[:5]) + others
+            raise Conflict(
+                f"The goal cannot be {action} while funnels use it: {names}. Change those funnels "
+                "first.",
+                code="goal_in_use",
+            )
 
 
-def _refuse_in_use(db: Connection, goal_id: str, action: str) -> None:
-    if funnels := store.funnel_names(db, goal_id):
-        others = f" and {len(funnels) - 5} more" if len(funnels) > 5 else ""
-        raise Conflict(
-            f"The goal cannot be {action} while funnels use it: {', '.join(funnels[:5])}{others}. "
-            "Change those funnels first.",
-            code="goal_in_use",
-        )
-
-
-def _existing(goal: GoalRecord | None) -> GoalRecord:
-    if goal is None:
-        raise NotFound("There is no such goal in this workspace.")
-    return goal
+def goals_by_name(db: Connection, workspace_id: WorkspaceId) -> Mapping[str, GoalRecord]:
+    """Return all goals of the workspace, by name."""
+    goals = map(GoalService.record_of, store.goal_rows(db, workspace_id))
+    return {goal.name: goal for goal in goals}

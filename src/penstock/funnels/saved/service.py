@@ -26,6 +26,7 @@ from penstock.funnels.definitions.schema import (
     ValidationContext,
 )
 from penstock.funnels.goals import store as goals_store
+from penstock.funnels.goals.service import goals_by_name
 from penstock.funnels.internal_traffic.model import InternalTraffic
 from penstock.funnels.internal_traffic.service import InternalTrafficService
 from penstock.funnels.saved import store
@@ -76,10 +77,7 @@ class FunnelService:
         Raises Malformed if it is not JSON, and Invalid with all faults if it breaks rules.
         """
         with self._database.read() as db:
-            goals = {
-                name: goal.match
-                for name, goal in goals_store.goals_by_name(db, workspace_id).items()
-            }
+            goals = {name: goal.match for name, goal in goals_by_name(db, workspace_id).items()}
         return parse_model(body, model, ValidationContext(goals, self._patterns.begin()))
 
     def resolve(self, workspace_id: WorkspaceId, definition: SavedDefinition) -> Definition:
@@ -142,7 +140,7 @@ class FunnelService:
         if not goal_names(definition):
             return {}
         with self._database.read() as db:
-            return goals_store.goals_by_name(db, workspace_id)
+            return goals_by_name(db, workspace_id)
 
     def complete(self, funnel: FunnelIn) -> DefinitionRecord:
         """Return the definition that `create` would save, with all defaults."""

@@ -23,7 +23,7 @@ from penstock.events.imports.dry_runs.worker import TOPIC
 from penstock.events.imports.files import ImportFiles
 from penstock.events.imports.formats.schema import CompleteMapping
 from penstock.events.imports.formats.table import mapping_fault, reader_named
-from penstock.events.imports.mappings.store import find_equal_mapping
+from penstock.events.imports.mappings.service import find_equal_mapping
 from penstock.events.imports.model import ImportJob, ImportState
 from penstock.http.scopes import KeyScope
 from penstock.metadb.database import Database

@@ -31,7 +31,7 @@ from penstock.events.imports.formats.reader import (
     UnreadableFile,
 )
 from penstock.events.imports.formats.table import reader_named
-from penstock.events.imports.mappings.store import newest_mapping_of
+from penstock.events.imports.mappings.service import newest_mapping_of
 from penstock.events.imports.model import ImportJob, ImportState, StagedImport
 from penstock.metadb.database import Database
 from penstock.settings import Settings

@@ -1,49 +1,45 @@
 """Creates, reads, changes and deletes saved mappings."""
 
-from penstock.base.clock import Clock, iso
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sqlalchemy import Connection
+
 from penstock.base.errors import Fault, Invalid, NotFound
-from penstock.base.ids import ImportMappingId, WorkspaceId, new_id
-from penstock.base.paging import Listing, Page
+from penstock.base.ids import WorkspaceId
+from penstock.events.imports.formats.schema import ImportMapping
 from penstock.events.imports.mappings import store
 from penstock.events.imports.mappings.schema import (
     SavedMappingChange,
     SavedMappingIn,
     SavedMappingRecord,
 )
-from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields, check_revision
-from penstock.metadb.database import Database
-from penstock.metadb.named import unique_name
-
-_NOUN = "saved mapping"
+from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields
+from penstock.metadb.tables import import_mappings
+from penstock.named_records import NamedRecords
 
 
-class ImportMappingService:
+class ImportMappingService(NamedRecords[SavedMappingRecord]):
     """Manages saved mappings. Methods raise NotFound if the workspace has no such mapping."""
 
-    def __init__(self, database: Database, clock: Clock) -> None:
-        self._database, self._clock = database, clock
+    table, model, noun, prefix = import_mappings, SavedMappingRecord, "saved mapping", "map"
+    maximum = 100
+    revises_names = True
 
     def create(self, workspace_id: WorkspaceId, saved: SavedMappingIn) -> SavedMappingRecord:
-        """Save a mapping.
+        return self._add(workspace_id, saved.name, mapping=saved.mapping)
 
-        Raises Conflict if the name is taken or the workspace has too many saved mappings.
-        """
-        now_ms = self._clock()
-        mapping_id = ImportMappingId(new_id("map", now_ms))
-        with unique_name(_NOUN, saved.name), self._database.write() as db:
-            store.add_mapping(db, workspace_id, mapping_id, saved.name, saved.mapping, now_ms)
-        return SavedMappingRecord(
-            id=mapping_id,
-            name=saved.name,
-            mapping=saved.mapping,
-            revision=1,
-            created_at=iso(now_ms),
-            updated_at=iso(now_ms),
+    def change(
+        self,
+        workspace_id: WorkspaceId,
+        mapping_id: str,
+        change: SavedMappingChange,
+        read_only: ReadOnlyFields = NO_READ_ONLY_FIELDS,
+    ) -> SavedMappingRecord:
+        """Change a mapping. Imports that have begun keep their own."""
+        return self._change(
+            workspace_id, mapping_id, change.name, read_only, mapping=change.mapping
         )
-
-    def get(self, workspace_id: WorkspaceId, mapping_id: str) -> SavedMappingRecord:
-        with self._database.read() as db:
-            return _existing(store.find_mapping(db, workspace_id, mapping_id))
 
     def of_import(self, workspace_id: WorkspaceId, mapping_id: str) -> SavedMappingRecord:
         """Return the mapping that an import names. Raises Invalid if there is no such mapping."""
@@ -56,61 +52,23 @@ class ImportMappingService:
             )
             raise Invalid([Fault("mappingId", "mapping_not_found", message)]) from None
 
-    def page(
-        self, workspace_id: WorkspaceId, page: Page, search: str = ""
-    ) -> Listing[SavedMappingRecord]:
-        """Return a page of mappings, newest first.
-
-        search: text that the name must contain, ignoring case.
-        """
-        with self._database.read() as db:
-            return store.mappings_page(db, workspace_id, page, search)
-
-    def change(
-        self,
-        workspace_id: WorkspaceId,
-        mapping_id: str,
-        change: SavedMappingChange,
-        read_only: ReadOnlyFields = NO_READ_ONLY_FIELDS,
-    ) -> SavedMappingRecord:
-        """Change the name or the uses of columns. Imports that have begun keep their mapping.
-
-        Raises Invalid if a read-only field differs from its stored value, and Conflict if the sent
-        revision is older than the stored one.
-        """
-        now_ms = self._clock()
-        with unique_name(_NOUN, change.name or ""), self._database.write() as db:
-            saved = _existing(store.find_mapping(db, workspace_id, mapping_id, hold=True))
-            read_only.check(saved)
-            name, mapping = change.name or saved.name, change.mapping or saved.mapping
-            if (name, mapping.model_dump()) == (saved.name, saved.mapping.model_dump()):
-                return saved
-            revision = saved.revision + 1
-            store.change_mapping(db, mapping_id, name, mapping, revision, now_ms)
-        return saved.model_copy(
-            update={
-                "name": name,
-                "mapping": mapping,
-                "revision": revision,
-                "updated_at": iso(now_ms),
-            }
-        )
-
-    def delete(
-        self, workspace_id: WorkspaceId, mapping_id: str, revision: int | None = None
-    ) -> None:
-        """Delete a mapping.
-
-        revision: the only one to delete; None: any. Raises Conflict if the mapping has another
-        revision.
-        """
-        with self._database.write() as db:
-            saved = _existing(store.find_mapping(db, workspace_id, mapping_id, hold=True))
-            check_revision(revision, saved.revision)
-            store.delete_mapping(db, mapping_id)
+    def _columns(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        return store.columns_of(content["mapping"]) if "mapping" in content else {}
 
 
-def _existing(mapping: SavedMappingRecord | None) -> SavedMappingRecord:
-    if mapping is None:
-        raise NotFound("There is no such saved mapping in this workspace.")
-    return mapping
+def newest_mapping_of(
+    db: Connection, workspace_id: WorkspaceId, columns: Iterable[str]
+) -> SavedMappingRecord | None:
+    """Return the mapping of exactly these columns that was changed last."""
+    rows = store.rows_of(db, workspace_id, columns)
+    return ImportMappingService.record_of(rows[0]) if rows else None
+
+
+def find_equal_mapping(
+    db: Connection, workspace_id: WorkspaceId, mapping: ImportMapping
+) -> SavedMappingRecord | None:
+    """Find the saved mapping with the same content whose last change is the newest."""
+    content = store.columns_of(mapping)["mapping"]
+    rows = store.rows_of(db, workspace_id, [each.column for each in mapping.columns])
+    same = (row for row in rows if row["mapping"] == content)
+    return next(map(ImportMappingService.record_of, same), None)

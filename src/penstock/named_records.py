@@ -1,0 +1,149 @@
+"""Records whose name is unique in their workspace, such as goals, segments and saved mappings.
+
+A service of such records declares its table, and inherits how they are read, changed and deleted.
+The table has the columns `id`, `workspace_id`, `name`, `revision`, `created_at` and `updated_at`,
+and columns for the content.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Generic, TypeVar, cast
+
+from pydantic import BaseModel
+from sqlalchemy import Connection, Table
+
+from penstock.base.clock import Clock, iso
+from penstock.base.errors import NotFound
+from penstock.base.ids import WorkspaceId, new_id
+from penstock.base.paging import Listing, Page
+from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields, check_revision
+from penstock.http.schema import Record
+from penstock.metadb.database import Database
+from penstock.metadb.named import (
+    add_named,
+    change_named,
+    check_number,
+    delete_named,
+    named_page,
+    named_record,
+    unique_name,
+)
+
+R = TypeVar("R", bound=Record)
+
+
+class NamedRecords(Generic[R]):
+    """Base of a service of named records. Methods block: call them from a worker thread.
+
+    model: the record, whose fields are columns. noun: what a record is, such as `segment`. prefix:
+    start of the IDs. maximum: maximum number of records in a workspace; None for any number.
+    revises_names: whether another name is also a new revision, as other content is.
+    """
+
+    table: ClassVar[Table]
+    model: ClassVar[type[Record]]
+    noun: ClassVar[str]
+    prefix: ClassVar[str]
+    maximum: ClassVar[int | None] = None
+    revises_names: ClassVar[bool] = False
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database, self._clock = database, clock
+
+    def get(self, workspace_id: WorkspaceId, record_id: str) -> R:
+        """Read a record. Raises NotFound if the workspace has no such record."""
+        with self._database.read() as db:
+            return self.record_of(self._row(db, workspace_id, record_id))
+
+    def page(self, workspace_id: WorkspaceId, page: Page, search: str = "") -> Listing[R]:
+        """Return a page of records, newest first.
+
+        search: text that the name must contain, ignoring case.
+        """
+        with self._database.read() as db:
+            rows, total = named_page(db, self.table, workspace_id, page, search)
+        return Listing([self.record_of(row._mapping) for row in rows], page, total)
+
+    def delete(
+        self, workspace_id: WorkspaceId, record_id: str, revision: int | None = None
+    ) -> None:
+        """Delete a record.
+
+        revision: the only one to delete; None: any. Raises NotFound, and Conflict if the record has
+        another revision or is in use.
+        """
+        with self._database.write() as db:
+            row = self._row(db, workspace_id, record_id, hold=True)
+            check_revision(revision, row["revision"])
+            self._check_use(db, record_id, "deleted")
+            delete_named(db, self.table, record_id)
+
+    @classmethod
+    def record_of(cls, row: Mapping[Any, Any]) -> R:
+        """Return the record of a row."""
+        times = {name: iso(row[name]) for name in ("created_at", "updated_at")}
+        values = {name: row[name] for name in cls.model.model_fields}
+        return cast("R", cls.model.model_validate(values | times))
+
+    def _add(self, workspace_id: WorkspaceId, name: str, **content: BaseModel | list[Any]) -> R:
+        """Add a record.
+
+        Raises Conflict if the name is taken or the workspace has the maximum number of records.
+        """
+        now_ms = self._clock()
+        row = {"id": new_id(self.prefix, now_ms), "name": name, "revision": 1}
+        row |= {"created_at": now_ms, "updated_at": now_ms, **self._columns(content)}
+        with unique_name(self.noun, name), self._database.write() as db:
+            if self.maximum is not None:
+                check_number(db, self.table, workspace_id, self.maximum, f"{self.noun}s")
+            add_named(db, self.table, workspace_id, row)
+        return self.record_of(row)
+
+    def _change(
+        self,
+        workspace_id: WorkspaceId,
+        record_id: str,
+        name: str | None,
+        read_only: ReadOnlyFields = NO_READ_ONLY_FIELDS,
+        **content: BaseModel | list[Any] | None,
+    ) -> R:
+        """Change what is not None. The revision increases only with other content.
+
+        Raises NotFound, Invalid if a read-only field differs from its stored value, and Conflict if
+        the name is taken or a record in use would be renamed.
+        """
+        with unique_name(self.noun, name or ""), self._database.write() as db:
+            saved = self._row(db, workspace_id, record_id, hold=True)
+            read_only.check(self.record_of(saved))
+            name = name or saved["name"]
+            if name != saved["name"]:
+                self._check_use(db, record_id, "renamed")
+            sent = self._columns({key: each for key, each in content.items() if each is not None})
+            changed = {column: value for column, value in sent.items() if value != saved[column]}
+            if not changed and name == saved["name"]:
+                return self.record_of(saved)
+            is_revised = bool(changed) or self.revises_names
+            changed |= {"name": name, "revision": saved["revision"] + is_revised}
+            changed["updated_at"] = self._clock()
+            change_named(db, self.table, record_id, changed)
+        return self.record_of({**saved, **changed})
+
+    def _check_use(self, db: Connection, record_id: str, action: str) -> None:
+        """Raise Conflict if something uses the record. action: `renamed` or `deleted`."""
+
+    def _columns(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the columns of a record's content."""
+        return {
+            name: [item.model_dump() for item in value]
+            if isinstance(value, list)
+            else value.model_dump()
+            for name, value in content.items()
+        }
+
+    def _row(
+        self, db: Connection, workspace_id: WorkspaceId, record_id: str, *, hold: bool = False
+    ) -> Mapping[Any, Any]:
+        """Read a row. hold: whether to lock it until the transaction ends."""
+        row = named_record(db, self.table, workspace_id, record_id, hold=hold)
+        if row is None:
+            raise NotFound(f"There is no such {self.noun} in this workspace.")
+        return row._mapping
