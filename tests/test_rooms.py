@@ -16,7 +16,8 @@ import pytest
 
 from tests.source_tree import SOURCE, nodes_of, tree_of
 
-HANDLERS = {"asgi", "delete", "get", "head", "patch", "post", "put", "route", "websocket"}
+HANDLERS = {"asgi", "delete", "get", "patch", "post", "put", "question", "route", "slow_route"}
+HANDLER_MODULES = ("litestar", "handlers", "cancellable", "request")
 STATEMENTS = {"delete", "insert", "select", "text", "union", "union_all", "update"}
 WIRE_BASES = {"BaseModel", "RootModel"}
 PLAIN_TYPES = {"NamedTuple", "Struct", "dataclass"}
@@ -36,8 +37,8 @@ def _imported(path: Path, *modules: str) -> set[str]:
 
 
 def handlers(path: Path) -> Iterator[str]:
-    """Functions with a decorator of Litestar."""
-    decorators = _imported(path, "litestar") & HANDLERS
+    """Functions with a decorator that makes them handlers."""
+    decorators = _imported(path, *HANDLER_MODULES) & HANDLERS
     for node in nodes_of(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             for decorator in node.decorator_list:
@@ -115,7 +116,10 @@ def wire_types(path: Path) -> Iterator[str]:
     """Pydantic models: classes that derive from Pydantic's, or from a class of a `schema`."""
     bases = (_imported(path, "pydantic") & WIRE_BASES) | _imported(path, "schema", "period")
     for node in tree_of(path).body:
-        if isinstance(node, ast.ClassDef) and _names_in(*node.bases) & bases:
+        classes = [
+            base for base in getattr(node, "bases", ()) if not isinstance(base, ast.Subscript)
+        ]
+        if isinstance(node, ast.ClassDef) and _names_in(*classes) & bases:
             bases.add(node.name)
             yield node.name
 

@@ -1,7 +1,7 @@
-"""Builds route handlers from plain functions. Their types say what a request has and returns.
+"""Builds route handlers from plain functions, whose types declare requests and responses.
 
 `@route("PATCH", "/api/segments/{segment_id:str}", "Change a segment", tag="segments")` makes a
-handler of a function. What a parameter receives depends on its type, or else on its name:
+handler of a function. The type of a parameter, or else its name, says what it receives:
 
 - `AnyRequest`: the request.
 - a `Query`: the query parameters, validated.
@@ -144,7 +144,7 @@ class _Endpoint:
         objects = _RequestObjects(request)
         arguments = {name: await objects.find(name) for name in self.objects}
         if self.query is not None:
-            arguments[self.query] = objects.found["query"] = read_query(request, self.query_model)
+            arguments[self.query] = objects.known["query"] = read_query(request, self.query_model)
         if self.body is not None:
             arguments |= await self._read_body(request, objects)
         call = partial(self.function, **arguments)
@@ -231,17 +231,17 @@ class _RequestObjects:
     """Finds the objects that a request needs, each once."""
 
     def __init__(self, request: AnyRequest) -> None:
-        self.found: dict[str, Any] = {"request": request, **request.path_params}
+        self.known: dict[str, Any] = {"request": request, **request.path_params}
         self._objects: Objects = request.app.state.objects
 
     async def find(self, name: str) -> Any:
-        if name not in self.found:
+        if name not in self.known:
             provider = self._objects.providers.get(name)
             if provider is None:
                 return getattr(self._objects.services, name)
             needs = {each: await self.find(each) for each in provider.needs}
-            self.found[name] = await provider.provide(**needs)
-        return self.found[name]
+            self.known[name] = await provider.provide(**needs)
+        return self.known[name]
 
 
 def _only(
