@@ -1,13 +1,11 @@
 """Segments name filters for any report, over HTTP."""
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
 import pytest
 
-from penstock.funnels.segments.service import SavedSegmentService
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import Json, Scene, by_cohort
 from tests.tenant import Tenant
@@ -96,40 +94,6 @@ def reports(scene: Scene, funnel_id: str) -> dict[str, Json]:
 # -- The record ----------------------------------------------------------------------------------
 
 
-@pytest.mark.every_database
-def test_a_segment_is_created_read_changed_listed_and_deleted(
-    client: httpx.Client, clock: ShiftedClock
-) -> None:
-    segment = save(client)
-    assert segment == {
-        "id": segment["id"],
-        "name": "Paying",
-        "filters": [PRO],
-        "revision": 1,
-        "createdAt": segment["createdAt"],
-        "updatedAt": segment["createdAt"],
-    }
-    path = f"/api/segments/{segment['id']}"
-    assert client.get(path).json() == segment
-
-    clock.advance(seconds=60)
-    changed = client.patch(path, json={"filters": [PRO, GERMAN]}).json()
-    assert (changed["filters"], changed["revision"]) == ([PRO, GERMAN], 2)
-    assert changed["updatedAt"] > segment["updatedAt"]
-    renamed = client.patch(path, json={"name": "Payers"}).json()
-    assert (renamed["name"], renamed["revision"]) == ("Payers", 2)
-    clock.advance(seconds=60)
-    assert client.patch(path, json=renamed).json() == renamed, "no change"
-
-    other = save(client)
-    listed = client.get("/api/segments").json()
-    assert listed == {"data": [other, renamed], "page": 1, "pageSize": 20, "total": 2}
-    assert client.get("/api/segments?search=PAYER").json()["data"] == [renamed]
-    assert client.delete(path).status_code == 204
-    for answer in (client.get(path), client.patch(path, json={}), client.delete(path)):
-        assert code(answer, 404) == "not_found"
-
-
 REFUSED: dict[str, tuple[Any, list[str]]] = {
     "nothing": ({}, ["name required", "filters required"]),
     "no filter": ({**PAYING, "filters": []}, ["filters too_few"]),
@@ -162,50 +126,6 @@ def test_a_broken_rule_is_reported_with_its_field(client: httpx.Client, body: st
     if sent:
         assert faults(client.patch(f"/api/segments/{segment['id']}", json=sent)) == expected
     assert client.get("/api/segments").json()["data"] == [segment]
-
-
-def test_a_name_is_unique_in_a_workspace(client: httpx.Client, other_workspace: Tenant) -> None:
-    save(client)
-    assert code(client.post("/api/segments", json=PAYING), 409) == "name_taken"
-    lower = save(client, {**PAYING, "name": "paying"})
-    answer = client.patch(f"/api/segments/{lower['id']}", json={"name": "Paying"})
-    assert code(answer, 409) == "name_taken"
-    save(other_workspace.client)
-
-
-@pytest.mark.every_database
-def test_only_one_of_many_concurrent_posts_of_a_name_is_saved(client: httpx.Client) -> None:
-    with ThreadPoolExecutor(4) as pool:
-        answers = list(pool.map(lambda _: client.post("/api/segments", json=PAYING), range(8)))
-    assert sorted(answer.status_code for answer in answers) == [201] + [409] * 7
-
-
-@pytest.mark.every_database
-def test_a_workspace_has_a_maximum_of_segments(
-    client: httpx.Client, other_workspace: Tenant, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(SavedSegmentService, "maximum", 3)
-    bodies = [{**PAYING, "name": f"Paying {number}"} for number in range(6)]
-    with ThreadPoolExecutor(4) as pool:
-        answers = list(pool.map(lambda body: client.post("/api/segments", json=body), bodies))
-    refused = [answer for answer in answers if answer.status_code != 201]
-    assert {code(answer, 409) for answer in refused} == {"too_many_segments"}
-    assert len(refused) == 3
-    assert "3 segments, the most it can have. Delete one first" in refused[0].json()["detail"]
-    save(other_workspace.client)
-    [first, *_] = client.get("/api/segments").json()["data"]
-    client.delete(f"/api/segments/{first['id']}")
-    save(client)
-
-
-def test_a_change_of_an_earlier_revision_is_a_conflict(client: httpx.Client) -> None:
-    segment = save(client)
-    path = f"/api/segments/{segment['id']}"
-    client.patch(path, json={"filters": [GERMAN]})
-    assert code(client.patch(path, json={**segment, "name": "Mine"}), 409) == "stale_revision"
-    assert code(client.delete(path, params={"revision": 1}), 409) == "stale_revision"
-    assert client.delete(path, params={"revision": 2}).status_code == 204
-    assert client.delete(path).status_code == 404
 
 
 # -- In reports ----------------------------------------------------------------------------------
