@@ -1,10 +1,11 @@
 """Pages of a list: `{"data": [...], "page": 1, "pageSize": 20, "total": 57}`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+S = TypeVar("S")
 
 MAX_PAGE_SIZE = 100
 
@@ -30,3 +31,7 @@ class Listing(Generic[T]):
     data: Sequence[T]
     page: Page
     total: int
+
+    def map(self, convert: Callable[[T], S]) -> "Listing[S]":
+        """Return the page with each entry converted."""
+        return Listing([convert(entry) for entry in self.data], self.page, self.total)

@@ -58,9 +58,10 @@ def route(
     summary: str = "",
     *,
     status: int | None = None,
-    max_bytes: int = FORM_BYTES,
+    max_bytes: int | None = None,
     validated_by: str | None = None,
     queue: str = "definition_checks",
+    context: str | None = None,
     runs_in: str | None = None,
     body: type[BaseModel] | None = None,
     answers: type[BaseModel] | None = None,
@@ -71,8 +72,10 @@ def route(
     """Make a handler of a function. Raises TypeError if a parameter's type says too little.
 
     summary: without one, the route is not in the OpenAPI document. max_bytes: maximum size of the
-    body. validated_by: name of the service whose `read(workspace_id, body, model)` validates the
-    body, in the named `queue`. runs_in: name of an object of the request that runs the function.
+    body; by default 64 KB, or 1 MB if a service or the function parses it. validated_by: name of
+    the service whose `read(workspace_id, body, model)` validates the body, in the named `queue`.
+    context: name of the object that is passed to the validators of the body. runs_in: name of an
+    object of the request that runs the function.
     body, answers: models for the document that the function does not name. opt: options that rules
     for all routes read. handler_options: passed to the framework. description: further parameters
     of `described`.
@@ -81,8 +84,9 @@ def route(
     def register(function: Callable[..., Any]) -> HTTPRouteHandler:
         endpoint = _Endpoint(function, method, status)
         endpoint.runs_in, endpoint.validated_by, endpoint.queue = runs_in, validated_by, queue
+        endpoint.context = context
         is_large = validated_by is not None or endpoint.body_model is None
-        endpoint.max_bytes = max(max_bytes, DEFAULT_BODY_BYTES) if is_large else max_bytes
+        endpoint.max_bytes = max_bytes or (DEFAULT_BODY_BYTES if is_large else FORM_BYTES)
 
         async def handle(request: AnyRequest) -> Response[Any]:
             return await endpoint.respond(request)
@@ -119,6 +123,7 @@ class _Endpoint:
     max_bytes: int
     validated_by: str | None
     queue: str
+    context: str | None
     runs_in: str | None
 
     def __init__(self, function: Callable[..., Any], method: Method, status: int | None) -> None:
@@ -177,7 +182,8 @@ class _Endpoint:
             arguments = (workspace_id, body, self.body_model)
             return read | {self.body: await checks.run(workspace_id, read_model, *arguments)}
         budget = FORM if self.max_bytes <= FORM_BYTES else DEFINITION
-        parsed = await compute_on(body, parse_model, body, self.body_model, None, budget)
+        context = None if self.context is None else await objects.find(self.context)
+        parsed = await compute_on(body, parse_model, body, self.body_model, context, budget)
         return read | {self.body: parsed}
 
     def _convert(self, value: Any) -> Response[Any]:
@@ -219,7 +225,7 @@ class Objects:
                 for part in path.split("/")
                 if part.startswith("{")
             }
-            for name in (*endpoint.objects, endpoint.runs_in or "request"):
+            for name in (*endpoint.objects, *filter(None, (endpoint.runs_in, endpoint.context))):
                 if name not in self._names | self.providers.keys() | in_path | {"request"}:
                     raise TypeError(
                         f"{_name_of(endpoint.function)}: there is no object for {name!r}. It is no "

@@ -20,6 +20,7 @@ from penstock.links.clicks.buffer import ClickBuffer
 from penstock.links.clicks.match_keys import MatchKeys
 from penstock.links.clicks.quota import ClickQuota
 from penstock.links.management import routes as link_routes
+from penstock.links.management.addresses import WebUrlRules
 from penstock.links.management.service import LinkService
 from penstock.links.management.uploads import LinkUploader
 from penstock.links.redirect import routes as redirect_routes
@@ -32,6 +33,7 @@ from penstock.links.statistics.service import StatisticsService
 class LinksRoom(Room):
     associations: AssociationService
     links: LinkService
+    url_rules: WebUrlRules
     link_uploads: LinkUploader
     click_buffer: ClickBuffer
     click_quota: ClickQuota
@@ -74,6 +76,7 @@ def build(core: Core, accounts: AccountsRoom, events: EventsRoom) -> LinksRoom:
     return LinksRoom(
         associations=AssociationService(accounts.website_service, settings),
         links=links,
+        url_rules=links.url_rules,
         link_uploads=LinkUploader(
             database,
             accounts.website_service,

@@ -1,13 +1,10 @@
 """HTTP routes that serve association files to phones and check them for app owners."""
 
-from anyio import to_thread
-from litestar import Response, get
-from litestar.di import NamedDependency
-from litestar.params import FromPath
+from litestar import Response
 
 from penstock.accounts.model import Caller
 from penstock.http.answers import answer
-from penstock.http.openapi import described
+from penstock.http.handlers import route
 from penstock.links.association.schema import AndroidFile, AppleFile, AppLinksCheck
 from penstock.links.association.service import ANDROID_FILE, APPLE_FILE, AssociationService
 
@@ -16,26 +13,30 @@ from penstock.links.association.service import ANDROID_FILE, APPLE_FILE, Associa
 _CACHED = {"Cache-Control": "public, max-age=300"}
 
 
-@get(
+@route(
+    "GET",
     APPLE_FILE,
-    opt=described(
-        "Apple's association file", answers=AppleFile, open_to_all=True, tag="managed links"
-    ),
+    "Apple's association file",
+    answers=AppleFile,
+    open_to_all=True,
+    tag="managed links",
 )
-async def read_apple_file(associations: NamedDependency[AssociationService]) -> Response[bytes]:
+async def read_apple_file(associations: AssociationService) -> Response[bytes]:
     """Lists the installation's iOS apps that have an `iosBundleId` and an `iosTeamId`. They open
     `/l/*`.
     """
     return answer(await associations.apple_file(), headers=_CACHED)
 
 
-@get(
+@route(
+    "GET",
     ANDROID_FILE,
-    opt=described(
-        "Google's association file", answers=AndroidFile, open_to_all=True, tag="managed links"
-    ),
+    "Google's association file",
+    answers=AndroidFile,
+    open_to_all=True,
+    tag="managed links",
 )
-async def read_android_file(associations: NamedDependency[AssociationService]) -> Response[bytes]:
+async def read_android_file(associations: AssociationService) -> Response[bytes]:
     """Lists the installation's Android apps that have an `androidPackage` and
     `androidSha256Fingerprints`.
 
@@ -44,22 +45,20 @@ async def read_android_file(associations: NamedDependency[AssociationService]) -
     return answer(await associations.android_file(), headers=_CACHED)
 
 
-@get(
+@route(
+    "GET",
     "/api/settings/websites/{website_id:str}/app-links/check",
-    opt=described(
-        "Check the association files for an app", answers=AppLinksCheck, tag="managed links"
-    ),
+    "Check the association files for an app",
+    tag="managed links",
 )
-async def check_app_links(
-    website_id: FromPath[str],
-    caller: NamedDependency[Caller],
-    associations: NamedDependency[AssociationService],
-) -> Response[bytes]:
+def check_app_links(
+    caller: Caller, associations: AssociationService, website_id: str
+) -> AppLinksCheck:
     """Returns the app's entries in the files, missing settings, and problems with the public URL.
 
     The check makes no requests: it only examines the text of the public URL.
     """
-    return answer(await to_thread.run_sync(associations.check, caller.workspace_id, website_id))
+    return associations.check(caller.workspace_id, website_id)
 
 
 ROUTES = (read_apple_file, read_android_file, check_app_links)
