@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from litestar import HttpMethod, Response, post, route
+from litestar import Response, post
 from litestar.di import NamedDependency
 
 from penstock.accounts.model import Caller
@@ -35,6 +35,7 @@ from penstock.events.service import EventReader, EventService
 from penstock.http.bodies import compute_on, read_bytes, require_json, sender_address
 from penstock.http.cors import AnyOriginCors, preflight
 from penstock.http.direct import RawResponse, raw_json
+from penstock.http.handlers import route
 from penstock.http.openapi import Header, described
 from penstock.http.requests import AnyRequest, is_prefetch, path_of
 from penstock.http.scopes import KeyScope
@@ -292,10 +293,10 @@ async def _read_large_body(request: AnyRequest, events: EventService) -> bytes:
 
 
 @route(
+    "OPTIONS",
     ["/api/track", "/api/identify"],
-    http_method=[HttpMethod.OPTIONS],
-    middleware=[AnyOriginCors()],
-    status_code=204,
+    status=204,
+    handler_options={"middleware": [AnyOriginCors()]},
 )
 async def answer_preflight() -> Response[None]:
     return preflight()

@@ -1,38 +1,18 @@
 """HTTP routes for deletions."""
 
-from collections.abc import Sequence
-
-from anyio import to_thread
-from litestar import Response, get, post
-from litestar.di import NamedDependency
-from litestar.params import FromPath
-
 from penstock.accounts.model import Caller
 from penstock.base.paging import Listing
 from penstock.events.deletions.model import Deletion
 from penstock.events.deletions.schema import DeletionIn, DeletionRecord
 from penstock.events.deletions.service import DeletionService
-from penstock.http.answers import answer, answer_list
-from penstock.http.bodies import read_bytes, read_query, require_json
-from penstock.http.openapi import described
-from penstock.http.requests import AnyRequest
+from penstock.http.handlers import route
 from penstock.http.schema import RecordsQuery
 
+_ALL = "/api/deletions"
 
-@post(
-    "/api/deletions",
-    opt=described(
-        "Delete a visitor, a user or a span",
-        body=DeletionIn,
-        answers=DeletionRecord,
-        tag="deletions",
-    ),
-)
-async def create_deletion(
-    request: AnyRequest,
-    caller: NamedDependency[Caller],
-    deletions: NamedDependency[DeletionService],
-) -> Response[bytes]:
+
+@route("POST", _ALL, "Delete a visitor, a user or a span", body=DeletionIn, tag="deletions")
+def create_deletion(caller: Caller, deletions: DeletionService, deletion: bytes) -> DeletionRecord:
     """Start a job that deletes everything received so far.
 
     `visitorId` and `userId` select the visitor and all visitors merged with it, on every website
@@ -40,56 +20,27 @@ async def create_deletion(
     (inclusive) and `to` (exclusive) select all events of this website in a period. Requests are
     safe to repeat.
     """
-    require_json(request)
-    body = await read_bytes(request)
-
-    def start() -> DeletionRecord:
-        [record] = _records(deletions, [deletions.request(caller, body)])
-        return record
-
-    return answer(await to_thread.run_sync(start), status=201)
+    return _record(deletions, deletions.request(caller, deletion))
 
 
-@get(
-    "/api/deletions",
-    opt=described(
-        "Deletions", query=RecordsQuery, answers=DeletionRecord, listed=True, tag="deletions"
-    ),
-)
-async def list_deletions(
-    request: AnyRequest,
-    caller: NamedDependency[Caller],
-    deletions: NamedDependency[DeletionService],
-) -> Response[bytes]:
+@route("GET", _ALL, "Deletions", tag="deletions")
+def list_deletions(
+    caller: Caller, deletions: DeletionService, query: RecordsQuery
+) -> Listing[DeletionRecord]:
     """List deletions, newest first."""
-    query = read_query(request, RecordsQuery)
-
-    def read() -> Listing[DeletionRecord]:
-        page = deletions.page(caller.workspace_id, query)
-        return Listing(_records(deletions, page.data), page.page, page.total)
-
-    return await answer_list(await to_thread.run_sync(read))
+    page = deletions.page(caller.workspace_id, query)
+    exports = deletions.remaining_exports(page.data)
+    return page.map(lambda each: DeletionRecord.from_deletion(each, exports[each.id]))
 
 
-@get(
-    "/api/deletions/{deletion_id:str}",
-    opt=described("A deletion", answers=DeletionRecord, tag="deletions"),
-)
-async def read_deletion(
-    deletion_id: FromPath[str],
-    caller: NamedDependency[Caller],
-    deletions: NamedDependency[DeletionService],
-) -> Response[bytes]:
-    def read() -> DeletionRecord:
-        [record] = _records(deletions, [deletions.find(caller.workspace_id, deletion_id)])
-        return record
-
-    return answer(await to_thread.run_sync(read))
+@route("GET", f"{_ALL}/{{deletion_id:str}}", "A deletion", tag="deletions")
+def read_deletion(caller: Caller, deletions: DeletionService, deletion_id: str) -> DeletionRecord:
+    return _record(deletions, deletions.find(caller.workspace_id, deletion_id))
 
 
-def _records(service: DeletionService, deletions: Sequence[Deletion]) -> list[DeletionRecord]:
-    exports = service.remaining_exports(deletions)
-    return [DeletionRecord.from_deletion(each, exports[each.id]) for each in deletions]
+def _record(service: DeletionService, deletion: Deletion) -> DeletionRecord:
+    exports = service.remaining_exports([deletion])
+    return DeletionRecord.from_deletion(deletion, exports[deletion.id])
 
 
 ROUTES = (create_deletion, list_deletions, read_deletion)

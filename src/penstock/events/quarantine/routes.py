@@ -1,16 +1,13 @@
 """HTTP routes for the quarantine and for event counts."""
 
-from functools import partial
-
 from anyio import to_thread
-from litestar import Response, get, post
-from litestar.di import NamedDependency
-from litestar.params import FromPath
+from litestar import Response
 
 from penstock.accounts.audit.model import Action
 from penstock.accounts.audit.service import AuditLog
 from penstock.accounts.model import Caller
 from penstock.accounts.websites.service import WebsiteService
+from penstock.base.paging import Listing
 from penstock.events.quarantine.replays import Replayer
 from penstock.events.quarantine.schema import (
     AllEventCountsRecord,
@@ -22,130 +19,93 @@ from penstock.events.quarantine.schema import (
     ReplayRecord,
 )
 from penstock.events.quarantine.service import QuarantineService
-from penstock.http.answers import answer, answer_list, no_content
-from penstock.http.bodies import read_json, read_query
-from penstock.http.openapi import described
-from penstock.http.requests import AnyRequest
+from penstock.http.handlers import route
 from penstock.http.scopes import KeyScope
 
+_REFUSED = "/api/events/refused"
 
-@get(
-    "/api/events/refused",
-    opt=described(
-        "Rejected and quarantined events",
-        answers=QuarantineRecord,
-        query=QuarantineQuery,
-        listed=True,
-        tag="activity",
-    ),
-)
-async def list_quarantine(
-    request: AnyRequest,
-    caller: NamedDependency[Caller],
-    website_service: NamedDependency[WebsiteService],
-    quarantine: NamedDependency[QuarantineService],
-) -> Response[bytes]:
+
+@route("GET", _REFUSED, "Rejected and quarantined events", tag="activity")
+def list_quarantine(
+    caller: Caller,
+    website_service: WebsiteService,
+    quarantine: QuarantineService,
+    query: QuarantineQuery,
+) -> Listing[QuarantineRecord]:
     """List quarantine entries with an excerpt of each, newest first."""
-    query, website_id = read_query(request, QuarantineQuery), None
+    website_id = None
     if query.website_id is not None:
-        find_website = partial(website_service.owned_website, caller.workspace_id, query.website_id)
-        website_id = (await to_thread.run_sync(find_website)).id
-    page = partial(
-        quarantine.page,
+        website_id = website_service.owned_website(caller.workspace_id, query.website_id).id
+    entries = quarantine.page(
         caller.workspace_id,
         website_id,
         query.pagination,
         with_unknown=caller.website_id is None,
     )
-    return await answer_list(await to_thread.run_sync(page), QuarantineRecord.from_entry)
+    return entries.map(QuarantineRecord.from_entry)
 
 
-@get(
-    "/api/events/refused/export",
-    opt=described(
-        "Export the quarantine",
-        answers=QuarantinedContent,
-        returns=("application/x-ndjson",),
-        query=ExportQuery,
-        scopes=(KeyScope.MANAGE,),
-        tag="activity",
-    ),
+@route(
+    "GET",
+    f"{_REFUSED}/export",
+    "Export the quarantine",
+    answers=QuarantinedContent,
+    returns=("application/x-ndjson",),
+    scopes=(KeyScope.MANAGE,),
+    tag="activity",
 )
-async def export_quarantine(
-    request: AnyRequest,
-    caller: NamedDependency[Caller],
-    website_service: NamedDependency[WebsiteService],
-    quarantine: NamedDependency[QuarantineService],
-    audit_log: NamedDependency[AuditLog],
+def export_quarantine(
+    caller: Caller,
+    website_service: WebsiteService,
+    quarantine: QuarantineService,
+    audit_log: AuditLog,
+    query: ExportQuery,
 ) -> Response[bytes]:
     """Export a website's entries with their content, oldest first, as NDJSON."""
-    query = read_query(request, ExportQuery)
-
-    def export() -> bytes:
-        website = website_service.owned_website(caller.workspace_id, query.website_id)
-        audit_log.record(caller, Action.EXPORTED, f"quarantine {website.id}")
-        entries = quarantine.entries(caller.workspace_id, website.id)
-        lines = [QuarantinedContent.from_entry(entry).model_dump_json() for entry in entries]
-        return "".join(f"{line}\n" for line in lines).encode()
-
+    website = website_service.owned_website(caller.workspace_id, query.website_id)
+    audit_log.record(caller, Action.EXPORTED, f"quarantine {website.id}")
+    entries = quarantine.entries(caller.workspace_id, website.id)
+    lines = [QuarantinedContent.from_entry(entry).model_dump_json() for entry in entries]
     return Response(
-        await to_thread.run_sync(export),
+        "".join(f"{line}\n" for line in lines).encode(),
         media_type="application/x-ndjson",
         headers={"Content-Disposition": 'attachment; filename="quarantine.ndjson"'},
     )
 
 
-@post(
-    "/api/events/refused/replay",
-    status_code=200,
-    opt=described(
-        "Replay the quarantine of a website", body=ReplayAll, answers=ReplayRecord, tag="activity"
-    ),
+@route(
+    "POST", f"{_REFUSED}/replay", "Replay the quarantine of a website", status=200, tag="activity"
 )
 async def replay_all(
-    request: AnyRequest,
-    caller: NamedDependency[Caller],
-    website_service: NamedDependency[WebsiteService],
-    replays: NamedDependency[Replayer],
-) -> Response[bytes]:
+    caller: Caller, website_service: WebsiteService, replays: Replayer, form: ReplayAll
+) -> ReplayRecord:
     """Store every entry that is valid now, with its original time of receipt.
 
     Stored entries leave the quarantine.
     """
-    form = await read_json(request, ReplayAll)
-    find_website = partial(website_service.owned_website, caller.workspace_id, form.website_id)
-    website = await to_thread.run_sync(find_website)
-    result = await replays.replay_all(caller.workspace_id, website.id)
-    return answer(ReplayRecord.from_result(result))
+    website = await to_thread.run_sync(
+        website_service.owned_website, caller.workspace_id, form.website_id
+    )
+    return ReplayRecord.from_result(await replays.replay_all(caller.workspace_id, website.id))
 
 
-@post(
-    "/api/events/refused/{number:str}/replay",
-    status_code=204,
-    opt=described("Replay one entry of the quarantine", tag="activity"),
+@route(
+    "POST",
+    f"{_REFUSED}/{{number:str}}/replay",
+    "Replay one entry of the quarantine",
+    tag="activity",
 )
-async def replay_one(
-    number: FromPath[str],
-    caller: NamedDependency[Caller],
-    replays: NamedDependency[Replayer],
-) -> Response[None]:
+async def replay_one(caller: Caller, replays: Replayer, number: str) -> None:
     """Store the entry and remove it from the quarantine. Returns 422 with all faults if the entry
     is still invalid.
     """
     await replays.replay(caller.workspace_id, number)
-    return no_content()
 
 
-@get(
-    "/api/events/counts",
-    opt=described("Counts of events", answers=AllEventCountsRecord, tag="activity"),
-)
-async def read_counts(
-    caller: NamedDependency[Caller], quarantine: NamedDependency[QuarantineService]
-) -> Response[bytes]:
+@route("GET", "/api/events/counts", "Counts of events", tag="activity")
+def read_counts(caller: Caller, quarantine: QuarantineService) -> AllEventCountsRecord:
     """Returns the numbers of stored, rejected and waiting events of each website."""
-    counts = await to_thread.run_sync(quarantine.counts, caller.workspace_id)
-    return answer(AllEventCountsRecord.from_counts(counts))
+    return AllEventCountsRecord.from_counts(quarantine.counts(caller.workspace_id))
 
 
 ROUTES = (list_quarantine, export_quarantine, replay_all, replay_one, read_counts)

@@ -1,125 +1,71 @@
 """HTTP routes for saved mappings."""
 
-from anyio import to_thread
-from litestar import Response, delete, get, patch, post
-from litestar.di import NamedDependency
-from litestar.params import FromPath
-
 from penstock.accounts.model import Caller
+from penstock.base.paging import Listing
 from penstock.events.imports.mappings.schema import (
     SavedMappingChange,
     SavedMappingIn,
     SavedMappingRecord,
 )
 from penstock.events.imports.mappings.service import ImportMappingService
-from penstock.http.answers import answer, answer_list, no_content
-from penstock.http.bodies import compute_on, parse_model, read_bytes, read_query, require_json
-from penstock.http.openapi import described
-from penstock.http.read_only import split_read_only
-from penstock.http.requests import AnyRequest
+from penstock.http.bodies import DEFAULT_BODY_BYTES
+from penstock.http.handlers import route
+from penstock.http.read_only import ReadOnlyFields
 from penstock.http.schema import RevisionQuery, SearchQuery
 
+_ALL = "/api/import-mappings"
+_ONE = "/api/import-mappings/{mapping_id:str}"
 
-@post(
-    "/api/import-mappings",
-    opt=described("Save a mapping", body=SavedMappingIn, answers=SavedMappingRecord, tag="imports"),
-)
-async def create_import_mapping(
-    request: AnyRequest,
-    caller: NamedDependency[Caller],
-    import_mappings: NamedDependency[ImportMappingService],
-) -> Response[bytes]:
+
+@route("POST", _ALL, "Save a mapping", max_bytes=DEFAULT_BODY_BYTES, tag="imports")
+def create_import_mapping(
+    caller: Caller, import_mappings: ImportMappingService, saved: SavedMappingIn
+) -> SavedMappingRecord:
     """Save the uses of a table's columns for further files.
 
     A dry run proposes it for a file with the same columns, in any order. Names are unique in the
     workspace. A workspace has at most 100 saved mappings.
     """
-    require_json(request)
-    body = await read_bytes(request)
-    saved = await compute_on(body, parse_model, body, SavedMappingIn)
-    created = await to_thread.run_sync(import_mappings.create, caller.workspace_id, saved)
-    return answer(created, status=201)
+    return import_mappings.create(caller.workspace_id, saved)
 
 
-@get(
-    "/api/import-mappings",
-    opt=described(
-        "Saved mappings", answers=SavedMappingRecord, query=SearchQuery, listed=True, tag="imports"
-    ),
-)
-async def list_import_mappings(
-    request: AnyRequest,
-    caller: NamedDependency[Caller],
-    import_mappings: NamedDependency[ImportMappingService],
-) -> Response[bytes]:
+@route("GET", _ALL, "Saved mappings", tag="imports")
+def list_import_mappings(
+    caller: Caller, import_mappings: ImportMappingService, query: SearchQuery
+) -> Listing[SavedMappingRecord]:
     """List saved mappings, newest first."""
-    query = read_query(request, SearchQuery)
-    return await answer_list(
-        await to_thread.run_sync(
-            import_mappings.page, caller.workspace_id, query.pagination, query.search
-        )
-    )
+    return import_mappings.page(caller.workspace_id, query.pagination, query.search)
 
 
-@get(
-    "/api/import-mappings/{mapping_id:str}",
-    opt=described("A saved mapping", answers=SavedMappingRecord, tag="imports"),
-)
-async def read_import_mapping(
-    mapping_id: FromPath[str],
-    caller: NamedDependency[Caller],
-    import_mappings: NamedDependency[ImportMappingService],
-) -> Response[bytes]:
-    return answer(await to_thread.run_sync(import_mappings.get, caller.workspace_id, mapping_id))
+@route("GET", _ONE, "A saved mapping", tag="imports")
+def read_import_mapping(
+    caller: Caller, import_mappings: ImportMappingService, mapping_id: str
+) -> SavedMappingRecord:
+    return import_mappings.get(caller.workspace_id, mapping_id)
 
 
-@patch(
-    "/api/import-mappings/{mapping_id:str}",
-    opt=described(
-        "Change a saved mapping",
-        body=SavedMappingChange,
-        answers=SavedMappingRecord,
-        takes_read_only=True,
-        tag="imports",
-    ),
-)
-async def change_saved_mapping(
-    request: AnyRequest,
-    mapping_id: FromPath[str],
-    caller: NamedDependency[Caller],
-    import_mappings: NamedDependency[ImportMappingService],
-) -> Response[bytes]:
+@route("PATCH", _ONE, "Change a saved mapping", max_bytes=DEFAULT_BODY_BYTES, tag="imports")
+def change_saved_mapping(
+    caller: Caller,
+    import_mappings: ImportMappingService,
+    mapping_id: str,
+    change: SavedMappingChange,
+    read_only: ReadOnlyFields,
+) -> SavedMappingRecord:
     """Fields that you leave out keep their values.
 
     Imports that have begun keep the mapping that they began with. You can send read-only fields
     (`id`, `revision`, ...) back with their stored values.
     """
-    require_json(request)
-    sent = await read_bytes(request)
-    body, read_only = await compute_on(
-        sent, split_read_only, sent, SavedMappingChange, SavedMappingRecord
-    )
-    change = await compute_on(body, parse_model, body, SavedMappingChange)
-    changed = await to_thread.run_sync(
-        import_mappings.change, caller.workspace_id, mapping_id, change, read_only
-    )
-    return answer(changed)
+    return import_mappings.change(caller.workspace_id, mapping_id, change, read_only)
 
 
-@delete(
-    "/api/import-mappings/{mapping_id:str}",
-    opt=described("Delete a saved mapping", query=RevisionQuery, tag="imports"),
-)
-async def delete_import_mapping(
-    request: AnyRequest,
-    mapping_id: FromPath[str],
-    caller: NamedDependency[Caller],
-    import_mappings: NamedDependency[ImportMappingService],
-) -> Response[None]:
+@route("DELETE", _ONE, "Delete a saved mapping", tag="imports")
+def delete_import_mapping(
+    caller: Caller, import_mappings: ImportMappingService, mapping_id: str, query: RevisionQuery
+) -> None:
     """Imports that used the mapping keep their own copy."""
-    revision = read_query(request, RevisionQuery).revision
-    await to_thread.run_sync(import_mappings.delete, caller.workspace_id, mapping_id, revision)
-    return no_content()
+    import_mappings.delete(caller.workspace_id, mapping_id, query.revision)
 
 
 ROUTES = (
