@@ -4,8 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from litestar import Response, post
-from litestar.di import NamedDependency
+from litestar import Response
 
 from penstock.accounts.model import Caller
 from penstock.base.errors import Malformed, PenstockError
@@ -36,7 +35,7 @@ from penstock.http.bodies import compute_on, read_bytes, require_json, sender_ad
 from penstock.http.cors import AnyOriginCors, preflight
 from penstock.http.direct import RawResponse, raw_json
 from penstock.http.handlers import route
-from penstock.http.openapi import Header, described
+from penstock.http.openapi import Header
 from penstock.http.requests import AnyRequest, is_prefetch, path_of
 from penstock.http.scopes import KeyScope
 
@@ -137,23 +136,22 @@ async def _post_single(
     return raw_json(receipt_json(receipt), 202, _DEPRECATED if legacy else ())
 
 
-@post(
+@route(
+    "POST",
     "/api/v1/events",
-    status_code=202,
-    opt=described(
-        "Send an event",
-        body=ServerEvent,
-        answers=EventRecord,
-        scopes=(KeyScope.INGEST,),
-        only_key=True,
-        headers=(_CONTRACT,),
-        tag="events in",
-    ),
+    "Send an event",
+    status=202,
+    body=ServerEvent,
+    answers=EventRecord,
+    scopes=(KeyScope.INGEST,),
+    only_key=True,
+    headers=(_CONTRACT,),
+    tag="events in",
 )
 async def post_event(
     request: AnyRequest,
-    events: NamedDependency[EventService],
-    quarantine: NamedDependency[QuarantineService],
+    events: EventService,
+    quarantine: QuarantineService,
 ) -> RawResponse:
     """Send an event from a trusted backend, with an API key.
 
@@ -163,45 +161,43 @@ async def post_event(
     return await _post_single(request, events, quarantine, server_event)
 
 
-@post(
+@route(
+    "POST",
     "/api/v1/transactions",
-    status_code=202,
-    opt=described(
-        "Send a transaction",
-        body=TransactionEvent,
-        answers=EventRecord,
-        scopes=(KeyScope.INGEST,),
-        only_key=True,
-        headers=(_CONTRACT,),
-        tag="events in",
-    ),
+    "Send a transaction",
+    status=202,
+    body=TransactionEvent,
+    answers=EventRecord,
+    scopes=(KeyScope.INGEST,),
+    only_key=True,
+    headers=(_CONTRACT,),
+    tag="events in",
 )
 async def post_transaction(
     request: AnyRequest,
-    events: NamedDependency[EventService],
-    quarantine: NamedDependency[QuarantineService],
+    events: EventService,
+    quarantine: QuarantineService,
 ) -> RawResponse:
     """Send an event with an amount. Sending the same `transactionId` again changes nothing."""
     return await _post_single(request, events, quarantine, transaction)
 
 
-@post(
+@route(
+    "POST",
     "/api/v1/events/batch",
-    status_code=202,
-    opt=described(
-        "Send many events",
-        body=EventBatch,
-        answers=BatchRecord,
-        scopes=(KeyScope.INGEST,),
-        only_key=True,
-        headers=(_CONTRACT,),
-        tag="events in",
-    ),
+    "Send many events",
+    status=202,
+    body=EventBatch,
+    answers=BatchRecord,
+    scopes=(KeyScope.INGEST,),
+    only_key=True,
+    headers=(_CONTRACT,),
+    tag="events in",
 )
 async def post_event_batch(
     request: AnyRequest,
-    events: NamedDependency[EventService],
-    quarantine: NamedDependency[QuarantineService],
+    events: EventService,
+    quarantine: QuarantineService,
 ) -> RawResponse:
     """Each event is accepted or rejected independently. Results are in the order of the batch."""
     caller = await events.keys.authenticate(request.headers.get("authorization"), KeyScope.INGEST)
@@ -214,23 +210,22 @@ async def post_event_batch(
     return await refusals.answer_batch(results, headers=_DEPRECATED if legacy else ())
 
 
-@post(
+@route(
+    "POST",
     "/api/track",
-    status_code=202,
-    middleware=[AnyOriginCors()],
-    opt=described(
-        "Track page views and events in a browser or an app",
-        body=Tracked,
-        answers=TrackRecord,
-        open_to_all=True,
-        optional_key=True,
-        tag="events in",
-    ),
+    "Track page views and events in a browser or an app",
+    status=202,
+    body=Tracked,
+    answers=TrackRecord,
+    open_to_all=True,
+    optional_key=True,
+    tag="events in",
+    handler_options={"middleware": [AnyOriginCors()]},
 )
 async def track(
     request: AnyRequest,
-    events: NamedDependency[EventService],
-    quarantine: NamedDependency[QuarantineService],
+    events: EventService,
+    quarantine: QuarantineService,
 ) -> RawResponse:
     """Send one item, or `{"websiteId", "sentAt", "clockOffset", "events": [...]}`.
 
@@ -251,23 +246,22 @@ async def track(
     return await refusals.answer_batch(results, partial(track_json, now_ms=events.clock()))
 
 
-@post(
+@route(
+    "POST",
     "/api/identify",
-    status_code=200,
-    middleware=[AnyOriginCors()],
-    opt=described(
-        "Link a visitor to a user",
-        body=Identify,
-        answers=IdentifyRecord,
-        open_to_all=True,
-        optional_key=True,
-        tag="events in",
-    ),
+    "Link a visitor to a user",
+    status=200,
+    body=Identify,
+    answers=IdentifyRecord,
+    open_to_all=True,
+    optional_key=True,
+    tag="events in",
+    handler_options={"middleware": [AnyOriginCors()]},
 )
 async def identify(
     request: AnyRequest,
-    events: NamedDependency[EventService],
-    quarantine: NamedDependency[QuarantineService],
+    events: EventService,
+    quarantine: QuarantineService,
 ) -> RawResponse:
     """Call this at sign-up and login. The visitor's earlier events join the user's timeline.
 

@@ -7,7 +7,6 @@ the work of the handler.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from inspect import signature
 from typing import Any
 
 from litestar import Request
@@ -101,8 +100,9 @@ class DirectRoutes:
 
 def _application(handler: HTTPRouteHandler, services: object) -> ASGIApp:
     """Wrap the handler as an ASGI application, with its services and middleware."""
-    names = signature(handler.fn).parameters.keys() - {"request"}
-    handle = partial(handler.fn, **{name: getattr(services, name) for name in names})
+    endpoint = handler.opt["endpoint"]
+    names = [name for name in endpoint.objects if name != "request"]
+    handle = partial(endpoint.function, **{name: getattr(services, name) for name in names})
 
     async def respond(scope: Scope, receive: Receive, send: Send) -> None:
         try:

@@ -93,8 +93,7 @@ def route(
 
         handle.__name__, handle.__doc__ = function.__name__, function.__doc__
         handle.__module__ = function.__module__
-        if endpoint.status == 204:  # the framework requires this type
-            handle.__annotations__["return"] = Response[None]
+        handle.__annotations__["return"] = endpoint.response_type
         own_opt: dict[str, Any] = {"endpoint": endpoint, **(opt or {})}
         if summary:
             own_opt |= described(
@@ -144,6 +143,14 @@ class _Endpoint:
         self.record = record if _is_kind(record, BaseModel) else None
         default_status = 204 if self._result is NoneType else _STATUS.get(method, 200)
         self.status = status or default_status
+
+    @property
+    def response_type(self) -> Any:
+        """The type that tells the framework how to send the response."""
+        if self.status == 204:
+            return Response[None]
+        is_built = self.record is not None or self._result is NoneType
+        return Response[Any] if is_built else self._result
 
     async def respond(self, request: AnyRequest) -> Response[Any]:
         objects = _RequestObjects(request)
