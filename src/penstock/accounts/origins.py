@@ -2,10 +2,14 @@
 machine.
 """
 
+from functools import partial
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from litestar.handlers import BaseRouteHandler
+
 from penstock.base.errors import Forbidden
+from penstock.http.handlers import route
 from penstock.http.requests import AnyRequest
 from penstock.settings import Settings
 
@@ -31,6 +35,16 @@ def require_same_origin(request: AnyRequest, settings: Settings) -> None:
             "set PENSTOCK_PUBLIC_URL to its address.",
             code="foreign_origin",
         )
+
+
+async def _check_origin(request: AnyRequest, _: BaseRouteHandler) -> None:
+    require_same_origin(request, request.app.state.objects.services.settings)
+
+
+own_page_route = partial(route, open_to_all=True, handler_options={"guards": [_check_origin]})
+"""Like `route`, for requests without a session, such as a log-in. It first rejects browser requests
+from other sites.
+"""
 
 
 def is_local_client(request: AnyRequest) -> bool:

@@ -26,7 +26,7 @@ from penstock.accounts.own_account import routes as own_account_routes
 from penstock.accounts.own_account.service import OwnAccountService
 from penstock.accounts.password_resets import routes as password_reset_routes
 from penstock.accounts.password_resets.service import PasswordResetService
-from penstock.accounts.password_work import password_queue
+from penstock.accounts.password_work import password_queue, provide_run_password_work
 from penstock.accounts.second_factor import routes as second_factor_routes
 from penstock.accounts.second_factor.service import SecondFactorService
 from penstock.accounts.service import AccountService
@@ -78,6 +78,7 @@ class AccountsRoom(Room):
         "caller": Provide(callers.provide_caller),
         "current_user": Provide(callers.provide_current_user),
     }
+    request_objects = {"run_password_work": provide_run_password_work}  # noqa: RUF012
 
     def workers(self) -> Sequence[Worker]:
         mail = [self.mailer.worker] if self.mailer.is_set_up else []

@@ -1,11 +1,9 @@
 """HTTP routes for sign-up, log-in and the session."""
 
-from anyio import to_thread
-from litestar import Response, get, post
-from litestar.di import NamedDependency
+from litestar import Response
 
 from penstock.accounts.model import CurrentUser, PendingLogIn
-from penstock.accounts.origins import is_local_client, require_same_origin
+from penstock.accounts.origins import is_local_client, own_page_route
 from penstock.accounts.schema import CodeForm, LogIn, SessionRecord, SignUp
 from penstock.accounts.service import AccountService
 from penstock.accounts.session_cookies import (
@@ -16,8 +14,7 @@ from penstock.accounts.session_cookies import (
 )
 from penstock.base.errors import Unauthorized
 from penstock.http.answers import answer, no_content
-from penstock.http.bodies import read_json
-from penstock.http.openapi import described
+from penstock.http.handlers import route
 from penstock.http.problems import on_penstock_error
 from penstock.http.requests import AnyRequest, address_of
 from penstock.settings import Settings
@@ -31,22 +28,15 @@ def _session_response(
     return response
 
 
-@post(
-    "/api/auth/signup",
-    opt=described("Sign up", body=SignUp, answers=SessionRecord, open_to_all=True, tag="accounts"),
-)
+@own_page_route("POST", "/api/auth/signup", "Sign up", answers=SessionRecord, tag="accounts")
 async def sign_up(
-    request: AnyRequest,
-    accounts: NamedDependency[AccountService],
-    settings: NamedDependency[Settings],
+    request: AnyRequest, accounts: AccountService, settings: Settings, form: SignUp
 ) -> Response[bytes]:
     """Creates an account.
 
     The first account requires a request from this machine, or the setup token in `X-Setup-Token`.
     Later accounts require open sign-up or an invitation.
     """
-    require_same_origin(request, settings)
-    form = await read_json(request, SignUp)
     token, account = await accounts.sign_up(
         form,
         address_of(request),
@@ -56,15 +46,11 @@ async def sign_up(
     return _session_response(request, settings, token, account, 201)
 
 
-@post(
-    "/api/auth/login",
-    status_code=200,
-    opt=described("Log in", body=LogIn, answers=SessionRecord, open_to_all=True, tag="accounts"),
+@own_page_route(
+    "POST", "/api/auth/login", "Log in", status=200, answers=SessionRecord, tag="accounts"
 )
 async def log_in(
-    request: AnyRequest,
-    accounts: NamedDependency[AccountService],
-    settings: NamedDependency[Settings],
+    request: AnyRequest, accounts: AccountService, settings: Settings, form: LogIn
 ) -> Response[bytes]:
     """Opens a session. If the user has a second factor, returns 401 with the code
     `second_factor_required`.
@@ -72,8 +58,6 @@ async def log_in(
     In that case, send the second-factor code to `/api/auth/login/code` within five minutes, with
     the cookie from this response.
     """
-    require_same_origin(request, settings)
-    form = await read_json(request, LogIn)
     password = form.password.get_secret_value()
     opened = await accounts.log_in(form.email, password, address_of(request))
     if isinstance(opened, PendingLogIn):
@@ -90,56 +74,39 @@ def _second_factor_required() -> Unauthorized:
     )
 
 
-@post(
+@own_page_route(
+    "POST",
     "/api/auth/login/code",
-    status_code=200,
-    opt=described(
-        "Log in, second step",
-        body=CodeForm,
-        answers=SessionRecord,
-        open_to_all=True,
-        tag="accounts",
-    ),
+    "Log in, second step",
+    status=200,
+    answers=SessionRecord,
+    tag="accounts",
 )
-async def log_in_with_code(
-    request: AnyRequest,
-    accounts: NamedDependency[AccountService],
-    settings: NamedDependency[Settings],
+def log_in_with_code(
+    request: AnyRequest, accounts: AccountService, settings: Settings, form: CodeForm
 ) -> Response[bytes]:
     """Completes a log-in. Requires a second-factor code, and the cookie from the first step."""
-    require_same_origin(request, settings)
-    form = await read_json(request, CodeForm)
-    token, account = await to_thread.run_sync(
-        accounts.finish_log_in,
-        pending_log_in_token(request),
-        form.code.get_secret_value(),
-        address_of(request),
+    token, account = accounts.finish_log_in(
+        pending_log_in_token(request), form.code.get_secret_value(), address_of(request)
     )
     response = _session_response(request, settings, token, account)
     set_pending_log_in(response, request, settings, None)
     return response
 
 
-@post(
-    "/api/auth/logout", status_code=204, opt=described("Log out", open_to_all=True, tag="accounts")
-)
-async def log_out(
-    request: AnyRequest,
-    accounts: NamedDependency[AccountService],
-    settings: NamedDependency[Settings],
-) -> Response[None]:
+@own_page_route("POST", "/api/auth/logout", "Log out", status=204, tag="accounts")
+def log_out(request: AnyRequest, accounts: AccountService, settings: Settings) -> Response[None]:
     """Ends the session of the cookie, if there is one."""
-    require_same_origin(request, settings)
     if token := session_token(request):
-        await to_thread.run_sync(accounts.log_out, token)
+        accounts.log_out(token)
     response = no_content()
     set_session(response, request, settings, None)
     return response
 
 
-@get("/api/auth/session", opt=described("Current session", answers=SessionRecord, tag="accounts"))
-async def session(current_user: NamedDependency[CurrentUser]) -> Response[bytes]:
-    return answer(SessionRecord.from_account(current_user))
+@route("GET", "/api/auth/session", "Current session", tag="accounts")
+async def session(current_user: CurrentUser) -> SessionRecord:
+    return SessionRecord.from_account(current_user)
 
 
 ROUTES = (sign_up, log_in, log_in_with_code, log_out, session)
