@@ -4,14 +4,14 @@ data.
 
 from typing import Any
 
-from litestar import Response, get
-from litestar.di import NamedDependency
+from litestar import Response
 
 from penstock.base.clock import iso, iso_or_none
 from penstock.base.worker import WorkerHealth
 from penstock.health.model import MissingEvents, OutcomesHealth, Readiness, Resources
 from penstock.health.service import HealthService
 from penstock.http.answers import answer
+from penstock.http.handlers import route
 from penstock.warehouse.cluster import describe_silent_shards
 
 _DAMAGED = "The metadata database is damaged: restore a backup."
@@ -22,13 +22,13 @@ _DISK_LOW = (
 )
 
 
-@get("/health/live", sync_to_thread=False)
-def live() -> Response[bytes]:
+@route("GET", "/health/live")
+async def live() -> Response[bytes]:
     return answer({"status": "live"})
 
 
-@get("/health/ready")
-async def ready(health: NamedDependency[HealthService]) -> Response[bytes]:
+@route("GET", "/health/ready")
+async def ready(health: HealthService) -> Response[bytes]:
     readiness = await health.readiness()
     document = {
         "status": _status(readiness),

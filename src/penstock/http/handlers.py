@@ -64,6 +64,7 @@ def route(
     context: str | None = None,
     runs_in: str | None = None,
     body: type[BaseModel] | None = None,
+    query: type[Query] | None = None,
     answers: type[BaseModel] | None = None,
     opt: Mapping[str, Any] | None = None,
     handler_options: Mapping[str, Any] | None = None,
@@ -75,10 +76,9 @@ def route(
     body; by default 64 KB, or 1 MB if a service or the function parses it. validated_by: name of
     the service whose `read(workspace_id, body, model)` validates the body, in the named `queue`.
     context: name of the object that is passed to the validators of the body. runs_in: name of an
-    object of the request that runs the function.
-    body, answers: models for the document that the function does not name. opt: options that rules
-    for all routes read. handler_options: passed to the framework. description: further parameters
-    of `described`.
+    object of the request that runs the function. body, query, answers: models for the document that
+    the function does not name. opt: options that rules for all routes read. handler_options: passed
+    to the framework. description: further parameters of `described`.
     """
 
     def register(function: Callable[..., Any]) -> HTTPRouteHandler:
@@ -100,7 +100,7 @@ def route(
                 summary,
                 body=body or endpoint.body_model,
                 answers=answers or endpoint.record,
-                query=endpoint.query_model,
+                query=query or endpoint.query_model,
                 listed=endpoint.is_listed,
                 takes_read_only=endpoint.read_only is not None,
                 **description,

@@ -2,7 +2,7 @@
 document.
 """
 
-from litestar import HttpMethod, Response, get
+from litestar import HttpMethod, Response
 from litestar.config.app import AppConfig
 from litestar.handlers import HTTPRouteHandler
 from litestar.routes import http
@@ -10,11 +10,12 @@ from litestar.routes import http
 from penstock.base.errors import Fault, NotFound
 from penstock.http.answers import answer
 from penstock.http.bodies import NO_SUCH_PARAMETER, bad_parameter
+from penstock.http.handlers import route
 from penstock.http.openapi import openapi_document_of
 from penstock.http.requests import AnyRequest
 
 
-@get("/api/openapi.json", sync_to_thread=True)
+@route("GET", "/api/openapi.json")
 def openapi(request: AnyRequest) -> Response[bytes]:
     return answer(openapi_document_of(request.app))
 
@@ -35,9 +36,9 @@ def _options(request: AnyRequest) -> Response[None]:
     template = request.scope["path_template"]
     methods = {
         method
-        for route in request.app.routes
-        if isinstance(route, http.HTTPRoute) and route.path_format == template
-        for method in route.methods
+        for each in request.app.routes
+        if isinstance(each, http.HTTPRoute) and each.path_format == template
+        for method in each.methods
     }
     return Response(None, status_code=204, headers={"Allow": ", ".join(sorted(methods))})
 

@@ -6,17 +6,16 @@ they should retry later. CORS allows any website to call these routes.
 
 from base64 import b64decode
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from litestar import HttpMethod, Response, get, post, route
-from litestar.di import NamedDependency
-from litestar.params import FromPath
+from litestar import Response
 
 from penstock.base.errors import NotFound, PenstockError, RateLimited, StoreUnavailable, Unavailable
 from penstock.http.answers import answer
 from penstock.http.bodies import compute_on, read_bytes, sender_address
 from penstock.http.cors import AnyOriginCors, preflight
-from penstock.http.openapi import described
+from penstock.http.handlers import route
 from penstock.http.problems import (
     forget_trace,
     on_penstock_error,
@@ -77,6 +76,13 @@ _ERRORS: dict[int | type[Exception], Any] = {
     StoreUnavailable: _on_error,
 }
 
+_open_route = partial(
+    route,
+    open_to_all=True,
+    tag="events in",
+    handler_options={"middleware": [AnyOriginCors()], "exception_handlers": _ERRORS},
+)
+
 
 def _key_of(request: AnyRequest) -> str | None:
     """Return the write key from the Basic authentication user name or the query parameter
@@ -118,24 +124,16 @@ async def _store(
     )
 
 
-@post(
+@_open_route(
+    "POST",
     "/v1/{call:str}",
-    status_code=200,
-    middleware=[AnyOriginCors()],
-    exception_handlers=_ERRORS,
-    opt=described(
-        "Segment and RudderStack: send calls",
-        body=SegmentCalls,
-        answers=SegmentRecord,
-        open_to_all=True,
-        tag="events in",
-    ),
+    "Segment and RudderStack: send calls",
+    status=200,
+    body=SegmentCalls,
+    answers=SegmentRecord,
 )
 async def post_calls(
-    request: AnyRequest,
-    call: FromPath[str],
-    segment: NamedDependency[SegmentService],
-    settings: NamedDependency[Settings],
+    request: AnyRequest, segment: SegmentService, settings: Settings, call: str
 ) -> Response[bytes]:
     """Stores calls. `call` is track, page, screen, identify, alias, group, batch or import.
 
@@ -150,39 +148,24 @@ async def post_calls(
     return await _store(request, segment, settings, _CALLS[call])
 
 
-@post(
+@_open_route(
+    "POST",
     "/beacon/v1/batch",
-    status_code=200,
-    middleware=[AnyOriginCors()],
-    exception_handlers=_ERRORS,
-    opt=described(
-        "RudderStack: send a batch by sendBeacon",
-        body=SegmentCalls,
-        answers=SegmentRecord,
-        open_to_all=True,
-        tag="events in",
-    ),
+    "RudderStack: send a batch by sendBeacon",
+    status=200,
+    body=SegmentCalls,
+    answers=SegmentRecord,
 )
 async def post_beacon(
-    request: AnyRequest,
-    segment: NamedDependency[SegmentService],
-    settings: NamedDependency[Settings],
+    request: AnyRequest, segment: SegmentService, settings: Settings
 ) -> Response[bytes]:
     """Works like `/v1/batch`, but accepts the write key as the query parameter `writeKey`."""
     return await _store(request, segment, settings, "batch")
 
 
-@get(
-    list(_PROJECT_SETTINGS),
-    middleware=[AnyOriginCors()],
-    exception_handlers=_ERRORS,
-    opt=described("Segment: the settings of a client", open_to_all=True, tag="events in"),
-)
+@_open_route("GET", list(_PROJECT_SETTINGS), "Segment: the settings of a client")
 async def read_project_settings(
-    request: AnyRequest,
-    write_key: FromPath[str],
-    segment: NamedDependency[SegmentService],
-    settings: NamedDependency[Settings],
+    request: AnyRequest, segment: SegmentService, settings: Settings, write_key: str
 ) -> Response[bytes]:
     """Tells clients where to send events. The settings contain no other destinations."""
     await segment.sender(write_key)
@@ -201,15 +184,8 @@ async def read_project_settings(
     return answer(document)
 
 
-@get(
-    "/sourceConfig",
-    middleware=[AnyOriginCors()],
-    exception_handlers=_ERRORS,
-    opt=described("RudderStack: the settings of a client", open_to_all=True, tag="events in"),
-)
-async def read_source_config(
-    request: AnyRequest, segment: NamedDependency[SegmentService]
-) -> Response[bytes]:
+@_open_route("GET", "/sourceConfig", "RudderStack: the settings of a client")
+async def read_source_config(request: AnyRequest, segment: SegmentService) -> Response[bytes]:
     """Returns the source configuration.
 
     Send the write key as the Basic authentication user name, or as the parameter `writeKey`.
@@ -236,22 +212,17 @@ def _base_url(request: AnyRequest, settings: Settings) -> str:
     return f"{request.scope['scheme']}://{host}"
 
 
-@route(
-    ["/v1/{call:str}", "/beacon/v1/batch"],
-    http_method=[HttpMethod.OPTIONS],
-    middleware=[AnyOriginCors()],
-    status_code=204,
+_preflight_route = partial(
+    route, "OPTIONS", status=204, handler_options={"middleware": [AnyOriginCors()]}
 )
+
+
+@_preflight_route(["/v1/{call:str}", "/beacon/v1/batch"])
 async def answer_preflight_of_post() -> Response[None]:
     return preflight(headers=_HEADERS)
 
 
-@route(
-    [*_PROJECT_SETTINGS, "/sourceConfig"],
-    http_method=[HttpMethod.OPTIONS],
-    middleware=[AnyOriginCors()],
-    status_code=204,
-)
+@_preflight_route([*_PROJECT_SETTINGS, "/sourceConfig"])
 async def answer_preflight_of_get() -> Response[None]:
     return preflight(("GET", "HEAD"), _HEADERS)
 

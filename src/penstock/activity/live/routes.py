@@ -1,43 +1,18 @@
 """HTTP routes for recent events."""
 
-from functools import partial
-
-from litestar import Response, get
-from litestar.di import NamedDependency
-
 from penstock.accounts.model import Caller
 from penstock.activity.live.schema import RecentQuery, RecentRecord
 from penstock.activity.live.service import LiveService
-from penstock.http.bodies import read_query
-from penstock.http.openapi import described
-from penstock.http.requests import AnyRequest
-from penstock.jobs.cancellable import CancellableResponse
-from penstock.jobs.schema import JobRecord
+from penstock.jobs.cancellable import slow_route
 
 
-@get(
-    "/api/events/recent",
-    opt=described(
-        "Recent events",
-        answers=RecentRecord,
-        query=RecentQuery,
-        job=JobRecord,
-        tag="activity",
-    ),
-)
-async def list_recent_events(
-    request: AnyRequest,
-    caller: NamedDependency[Caller],
-    live: NamedDependency[LiveService],
-    respond: NamedDependency[CancellableResponse],
-) -> Response[bytes]:
+@slow_route("GET", "/api/events/recent", "Recent events", tag="activity")
+def list_recent_events(caller: Caller, live: LiveService, query: RecentQuery) -> RecentRecord:
     """List recent events, newest first.
 
     To get new events, poll with the response's cursor every second or two.
     """
-    return await respond(
-        partial(live.recent_events, caller.workspace_id, read_query(request, RecentQuery))
-    )
+    return live.recent_events(caller.workspace_id, query)
 
 
 ROUTES = (list_recent_events,)
