@@ -16,8 +16,9 @@ from penstock.accounts.session_cookies import session_token
 from penstock.base.errors import Forbidden, Unauthorized, UnsupportedMedia
 from penstock.base.wording import listed
 from penstock.http.bodies import require_json
+from penstock.http.openapi import description_of, scopes_of
 from penstock.http.requests import AnyRequest, media_type_of
-from penstock.http.scopes import require_scope, scopes_of
+from penstock.http.scopes import require_scope
 from penstock.settings import Settings
 
 CHECKS_WEBSITE = "checks_website"
@@ -75,7 +76,7 @@ def _require_rights(request: AnyRequest, caller: Caller) -> None:
     A key for one website may use routes that identify a website in the path or the query, and
     routes that check the website of their records themselves.
     """
-    require_scope(caller.scopes, scopes_of(request.route_handler, request.method))
+    require_scope(caller.scopes, scopes_of(description_of(request.route_handler), request.method))
     if caller.website_id is None or request.route_handler.opt.get(CHECKS_WEBSITE):
         return
     named = [*request.query_params.getall("websiteId", [])]

@@ -14,6 +14,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, Receive, Scope, Send
 
+from penstock.http.openapi import description_of
 from penstock.http.problems import problem_response
 
 
@@ -120,5 +121,5 @@ def _application(handler: HTTPRouteHandler, services: object) -> ASGIApp:
 
 def _takes_query(handler: HTTPRouteHandler) -> bool:
     """Whether the route accepts arbitrary query parameters. If not, the framework rejects them."""
-    described = handler.opt.get("described")
-    return not described or bool(described["open"])
+    description = description_of(handler)
+    return description is None or description.open_to_all

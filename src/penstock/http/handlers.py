@@ -39,7 +39,7 @@ from penstock.http.bodies import (
     read_query,
     require_json,
 )
-from penstock.http.openapi import described
+from penstock.http.openapi import Description
 from penstock.http.read_only import ReadOnlyFields, split_read_only
 from penstock.http.requests import AnyRequest
 from penstock.http.schema import Input, Query
@@ -78,7 +78,7 @@ def route(
     context: name of the object that is passed to the validators of the body. runs_in: name of an
     object of the request that runs the function. body, query, answers: models for the document that
     the function does not name. opt: options that rules for all routes read. handler_options: passed
-    to the framework. description: further parameters of `described`.
+    to the framework. description: further fields of `Description`.
     """
 
     def register(function: Callable[..., Any]) -> HTTPRouteHandler:
@@ -96,8 +96,11 @@ def route(
         handle.__annotations__["return"] = endpoint.response_type
         own_opt: dict[str, Any] = {"endpoint": endpoint, **(opt or {})}
         if summary:
-            own_opt |= described(
+            own_opt["description"] = Description(
                 summary,
+                name=function.__name__,
+                text=(function.__doc__ or "").strip(),
+                needs_session="current_user" in endpoint.objects,
                 body=body or endpoint.body_model,
                 answers=answers or endpoint.record,
                 query=query or endpoint.query_model,

@@ -1,23 +1,18 @@
-"""The OpenAPI document, built from the `opt=described(...)` of each route.
-
-Routes read bodies and parameters with `penstock.http.bodies`, so the framework cannot see their
-types. Each route therefore declares them.
-"""
+"""The OpenAPI document, built from the `Description` of each route (`penstock.http.handlers`)."""
 
 from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
-from inspect import signature
 from typing import Any, NamedTuple
 
 from litestar import HttpMethod, Litestar
-from litestar.handlers import HTTPRouteHandler
+from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from penstock import __version__
 from penstock.http.schema import Query
-from penstock.http.scopes import KeyScope, scopes_of
+from penstock.http.scopes import KeyScope
 
 _READ_ONLY = "Read-only: leave it out, or send the value that the API returned."
 _REF = "#/components/schemas/{model}"
@@ -38,42 +33,43 @@ _PREFER = Header("Prefer", "`respond-async` returns a job instead of the result 
 JSON_ONLY = ("application/json",)
 
 
-def described(
-    summary: str,
-    *,
-    body: type[BaseModel] | None = None,
-    answers: type[BaseModel] | None = None,
-    query: type[Query] | None = None,
-    listed: bool = False,
-    open_to_all: bool = False,
-    optional_key: bool = False,
-    only_key: bool = False,
-    headers: tuple[Header, ...] = (),
-    takes_read_only: bool = False,
-    media: tuple[str, ...] = ("application/json",),
-    returns: tuple[str, ...] = JSON_ONLY,
-    job: type[BaseModel] | None = None,
-    scopes: tuple[KeyScope, ...] = (),
-    tag: str,
-) -> dict[str, Any]:
-    """Build the `opt` of a route handler.
+class Description(NamedTuple):
+    """What the document says about a route.
 
     listed: the response is a page of `answers`. open_to_all: needs neither an API key nor a
     session. optional_key: checks an API key if one is sent. only_key: does not accept a session.
-    headers: optional headers. takes_read_only: the body may repeat fields that only `answers` has.
-    media: media types of the body; `body` describes the first, and the others are text. returns:
-    media types of the response; without `answers`, its content is not described. job: the job
-    record that `Prefer: respond-async` returns. scopes: an API key needs one of these; by default
-    `read` for GET and `manage` for other methods.
+    needs_session: does not accept an API key, which does not identify a user. headers: optional
+    headers. takes_read_only: the body may repeat fields that only `answers` has. media: media types
+    of the body; `body` describes the first, and the others are text. returns: media types of the
+    response; without `answers`, its content is not described. job: the job record that `Prefer:
+    respond-async` returns. scopes: an API key needs one of these; by default `read` for GET and
+    `manage` for other methods.
     """
-    return {
-        "described": {
-            "summary": summary, "body": body, "answers": answers, "query": query, "listed": listed,
-            "open": open_to_all, "media": media, "tag": tag, "job": job,
-            "optional_key": optional_key, "takes_read_only": takes_read_only, "scopes": scopes,
-            "returns": returns, "only_key": only_key, "headers": headers,
-        }
-    }  # fmt: skip
+
+    summary: str
+    tag: str
+    name: str
+    text: str
+    body: type[BaseModel] | None = None
+    answers: type[BaseModel] | None = None
+    query: type[Query] | None = None
+    listed: bool = False
+    open_to_all: bool = False
+    optional_key: bool = False
+    only_key: bool = False
+    needs_session: bool = False
+    headers: tuple[Header, ...] = ()
+    takes_read_only: bool = False
+    media: tuple[str, ...] = JSON_ONLY
+    returns: tuple[str, ...] = JSON_ONLY
+    job: type[BaseModel] | None = None
+    scopes: tuple[KeyScope, ...] = ()
+
+
+def description_of(handler: BaseRouteHandler) -> Description | None:
+    """Return what the document says about a route; None for a route that is not in it."""
+    description: Description | None = handler.opt.get("description")
+    return description
 
 
 @lru_cache(maxsize=4)
@@ -97,12 +93,12 @@ def openapi_document(
     handler.
     """
     entries = [  # Sort the routes, so that an operation has the same ID after every start.
-        (path, handler, handler.opt["described"])
+        (path, handler, description)
         for path, handler in sorted(handlers, key=lambda entry: entry[0])
-        if "described" in handler.opt
+        if (description := description_of(handler)) is not None
     ]
-    inputs = {entry["body"] for _, _, entry in entries if entry["body"]}
-    outputs = {entry[kind] for _, _, entry in entries for kind in ("answers", "job") if entry[kind]}
+    inputs = {entry.body for _, _, entry in entries if entry.body}
+    outputs = {kind for _, _, entry in entries for kind in (entry.answers, entry.job) if kind}
     models: list[Any] = [
         *((model, "validation") for model in inputs),
         *((model, "serialization") for model in outputs),
@@ -180,7 +176,7 @@ def _inline(rule: Any, definitions: dict[str, Any]) -> Any:
 def _operation(
     path: str,
     handler: HTTPRouteHandler,
-    entry: dict[str, Any],
+    entry: Description,
     names: dict[Any, Any],
     schemas: dict[str, Any],
 ) -> dict[str, Any]:
@@ -189,8 +185,8 @@ def _operation(
         for part in path.split("/")
         if part.startswith("{")
     ]
-    if entry["query"]:
-        schema = entry["query"].model_json_schema()
+    if entry.query:
+        schema = entry.query.model_json_schema()
         for name, field_schema in schema["properties"].items():
             rule = _inline(field_schema, schema.get("$defs", {}))
             text = {"description": rule.pop("description")} if "description" in rule else {}
@@ -203,7 +199,7 @@ def _operation(
                     "schema": rule,
                 }
             )
-    for header in (*entry["headers"], *([_PREFER] if entry["job"] else [])):
+    for header in (*entry.headers, *([_PREFER] if entry.job else [])):
         values = {"enum": list(header.values)} if header.values else {}
         parameters.append(
             {
@@ -215,9 +211,9 @@ def _operation(
             }
         )
     success: dict[str, Any] = {"description": "Success"}
-    if entry["answers"]:
-        shape = names[(entry["answers"], "serialization")]
-        if entry["listed"]:
+    if entry.answers:
+        shape = names[(entry.answers, "serialization")]
+        if entry.listed:
             shape = {
                 "type": "object",
                 "required": ["data", "page", "pageSize", "total"],
@@ -226,14 +222,13 @@ def _operation(
                     **{name: {"type": "integer"} for name in ("page", "pageSize", "total")},
                 },
             }
-        success["content"] = {media: {"schema": shape} for media in entry["returns"]}
+        success["content"] = {media: {"schema": shape} for media in entry.returns}
     elif handler.status_code != 204:
-        success["content"] = {media: {"schema": {}} for media in entry["returns"]}
+        success["content"] = {media: {"schema": {}} for media in entry.returns}
     operation: dict[str, Any] = {
-        "summary": entry["summary"],
-        "tags": [entry["tag"]],
-        # Litestar wraps handlers that run in a thread.
-        "operationId": getattr(handler.fn, "func", handler.fn).__name__,
+        "summary": entry.summary,
+        "tags": [entry.tag],
+        "operationId": entry.name,
         "parameters": parameters,
         "responses": {
             str(handler.status_code): success,
@@ -241,32 +236,32 @@ def _operation(
             "503": _problem("Too much work, or a store cannot be reached; try again"),
         },
     }
-    if entry["job"]:
-        shape = names[(entry["job"], "serialization")]
+    if entry.job:
+        shape = names[(entry.job, "serialization")]
         operation["responses"]["202"] = {
             "description": "A job, if the client preferred one; its URL is in `Location`",
             "content": {"application/json": {"schema": shape}},
         }
-    if handler.fn.__doc__:
-        operation["description"] = handler.fn.__doc__.strip()
-    if entry["body"]:
-        shape = names[(entry["body"], "validation")]
-        if entry["takes_read_only"]:
-            record = names[(entry["answers"], "serialization")]
+    if entry.text:
+        operation["description"] = entry.text
+    if entry.body:
+        shape = names[(entry.body, "validation")]
+        if entry.takes_read_only:
+            record = names[(entry.answers, "serialization")]
             shape = _add_read_only(_target(shape, schemas), _target(record, schemas))
         operation["requestBody"] = {
             "required": True,
             "content": {
                 media: {"schema": {"type": "string"} if number else shape}
-                for number, media in enumerate(entry["media"])
+                for number, media in enumerate(entry.media)
             },
         }
-    if entry["open"]:
-        operation["security"] = [{}, {"key": []}] if entry["optional_key"] else []
+    if entry.open_to_all:
+        operation["security"] = [{}, {"key": []}] if entry.optional_key else []
     else:
         method = next(iter(handler.http_methods - {HttpMethod.HEAD}))
-        scopes = [] if _needs_session(handler) else scopes_of(handler, method)
-        sessions: list[dict[str, list[str]]] = [] if entry["only_key"] else [{"session": []}]
+        scopes = () if entry.needs_session else scopes_of(entry, method)
+        sessions: list[dict[str, list[str]]] = [] if entry.only_key else [{"session": []}]
         operation["security"] = [*({"key": [scope.value]} for scope in scopes), *sessions]
     return operation
 
@@ -299,13 +294,6 @@ def _add_links(paths: dict[str, dict[str, Any]]) -> None:
             responses["201"]["links"] = links
 
 
-def _needs_session(handler: HTTPRouteHandler) -> bool:
-    """Whether the route requires a session. An API key does not identify a user."""
-    if "endpoint" in handler.opt:
-        return "current_user" in handler.opt["endpoint"].objects
-    return "current_user" in signature(getattr(handler.fn, "func", handler.fn)).parameters
-
-
 def _target(reference: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
     schema: dict[str, Any] = schemas[reference["$ref"].rpartition("/")[2]]
     return schema
@@ -319,3 +307,12 @@ def _add_read_only(body: dict[str, Any], record: dict[str, Any]) -> dict[str, An
         if name not in body["properties"]
     }
     return {**body, "properties": {**body["properties"], **read_only}}
+
+
+def scopes_of(description: Description | None, method: str) -> tuple[KeyScope, ...]:
+    """Return the scopes that allow a request. A key needs only one of them. The default depends on
+    the method.
+    """
+    if description is not None and description.scopes:
+        return description.scopes
+    return (KeyScope.READ,) if method in ("GET", "HEAD") else (KeyScope.MANAGE,)

@@ -11,7 +11,7 @@ from penstock.base.errors import Fault, NotFound
 from penstock.http.answers import answer
 from penstock.http.bodies import NO_SUCH_PARAMETER, bad_parameter
 from penstock.http.handlers import route
-from penstock.http.openapi import openapi_document_of
+from penstock.http.openapi import description_of, openapi_document_of
 from penstock.http.requests import AnyRequest
 
 
@@ -52,8 +52,8 @@ def _check_address(request: AnyRequest) -> None:
     """
     if "\x00" in request.scope["path"]:
         raise NotFound("There is nothing at this URL.")
-    described = request.route_handler.opt.get("described")
-    if not described or described["open"] or described["query"] is not None:
+    description = description_of(request.route_handler)
+    if description is None or description.open_to_all or description.query is not None:
         return
     if names := list(request.query_params):
         raise bad_parameter(*(Fault(name, "unknown_field", NO_SUCH_PARAMETER) for name in names))

@@ -2,8 +2,6 @@
 
 from enum import StrEnum
 
-from litestar.handlers import HTTPRouteHandler
-
 from penstock.base.errors import Forbidden
 
 
@@ -19,14 +17,6 @@ class KeyScope(StrEnum):
 
 
 ALL_SCOPES = frozenset(KeyScope)
-
-
-def scopes_of(handler: HTTPRouteHandler, method: str) -> tuple[KeyScope, ...]:
-    """Return the scopes that allow a request. A key needs only one of them. The default depends on
-    the method.
-    """
-    scopes: tuple[KeyScope, ...] | None = handler.opt.get("described", {}).get("scopes")
-    return scopes or ((KeyScope.READ,) if method in ("GET", "HEAD") else (KeyScope.MANAGE,))
 
 
 def require_scope(granted: frozenset[KeyScope], needed: tuple[KeyScope, ...]) -> None:

@@ -12,7 +12,7 @@ from litestar.di import NamedDependency
 from penstock.accounts.model import Caller
 from penstock.http.answers import answer
 from penstock.http.handlers import route
-from penstock.http.openapi import JSON_ONLY
+from penstock.http.openapi import JSON_ONLY, description_of
 from penstock.http.requests import AnyRequest, path_of
 from penstock.jobs.prefer import RESPOND_ASYNC, prefers_async
 from penstock.jobs.schema import JobRecord
@@ -98,5 +98,5 @@ async def provide_cancellable_response(
 
 def _is_file(request: AnyRequest) -> bool:
     """Whether the route writes its response to a temporary file first."""
-    described = request.route_handler.opt.get("described")
-    return described is not None and described["returns"] != JSON_ONLY
+    description = description_of(request.route_handler)
+    return description is not None and description.returns != JSON_ONLY
