@@ -10,7 +10,7 @@ from bench.data import BREAKDOWNS, ENDED_MS, WEBSITE_ID
 from penstock.base.ids import ScopeId, WebsiteId, WorkspaceId
 from penstock.funnels.definitions.model import CountingUnit, Definition, Match, MatchType, Row
 from penstock.funnels.outcomes.model import Mark, Subject
-from penstock.funnels.outcomes.tables import OutcomeTables
+from penstock.funnels.outcomes.rows import OutcomeRows
 from penstock.funnels.queries.engine import ENGINE_SETTINGS
 from penstock.funnels.queries.profiles import ProfileReader
 from penstock.funnels.queries.versions import VersionReader, VersionScope
@@ -79,8 +79,8 @@ class StoredFunnel(DirectFunnel):
     def __init__(self, warehouse: Warehouse, definition: Definition) -> None:
         super().__init__(warehouse, definition)
         self.subject = Subject(definition, self.params.website_ids)
-        self.tables = OutcomeTables(warehouse)
-        marks = {mark.outcome: mark for mark in self.tables.marks()}
+        self.rows = OutcomeRows(warehouse)
+        marks = {mark.outcome: mark for mark in self.rows.marks()}
         self.mark = marks.get(self.subject.outcome) or self._new_mark()
 
     def _new_mark(self) -> Mark:
@@ -97,9 +97,9 @@ class StoredFunnel(DirectFunnel):
         )
 
     def build(self) -> None:
-        self.tables.drop([self.mark.build])
-        self.mark = self.tables.fill(self.subject, self._new_mark())
-        self.tables.save(self.mark)
+        self.rows.drop([self.mark.build])
+        self.mark = self.rows.fill(self.subject, self._new_mark())
+        self.rows.save(self.mark)
 
     def merge(self) -> None:
         """Merge the parts of the stored rows, as the last step of a build does."""
@@ -124,10 +124,10 @@ class StoredFunnel(DirectFunnel):
         """Fold the units whose events have changed since the last fold. Returns the number of
         units.
         """
-        backlog = self.tables.backlog(self.subject.website_ids, self.mark)
+        backlog = self.rows.backlog(self.subject.website_ids, self.mark)
         until_ms = self.mark.read_until_ms
-        changes = self.tables.changed_units(self.subject, self.mark, backlog, until_ms, max_units)
+        changes = self.rows.changed_units(self.subject, self.mark, backlog, until_ms, max_units)
         assert changes is not None
-        self.mark = self.tables.refresh(self.subject, self.mark, backlog, changes, until_ms)
-        self.tables.save(self.mark)
+        self.mark = self.rows.refresh(self.subject, self.mark, backlog, changes, until_ms)
+        self.rows.save(self.mark)
         return len(changes.units)

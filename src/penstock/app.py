@@ -171,7 +171,7 @@ def build_services(
         workers=[worker for room in rooms for worker in room.workers()],
         gauges=[gauge for room in rooms for gauge in room.gauges()],
         outbox=events.shipper.outbox_state,
-        outcomes=funnels.outcome_maintenance.state,
+        outcomes=funnels.outcome_worker.state,
         missing=events.losses.state,
     )
     return Services(core, [health, *rooms, web_room.WebRoom()])

@@ -2,17 +2,17 @@
 
 from typing import Any
 
-from penstock.funnels.outcomes.tables import OutcomeTables
+from penstock.funnels.outcomes.rows import OutcomeRows
 from penstock.funnels.statements.query import Statement
 from tests import limited
 
 _ENDLESS = "SELECT sum(sleepEachRow(0.01)) FROM numbers(1000000) SETTINGS max_block_size = 1"
 
 
-def fill(tables: OutcomeTables, *_: Any) -> None:
-    tables._run(Statement(_ENDLESS, {}))
+def fill(rows: OutcomeRows, *_: Any) -> None:
+    rows._run(Statement(_ENDLESS, {}))
 
 
 if __name__ == "__main__":
-    OutcomeTables.fill = fill  # type: ignore[method-assign, assignment]
+    OutcomeRows.fill = fill  # type: ignore[method-assign, assignment]
     limited.run()

@@ -100,6 +100,6 @@ def test_no_outcomes_are_built(scene, client, services):
     funnel = scene.attempts("A", "B")
     path = f"/api/funnels/{funnel}"
     assert client.get(f"{path}/results").status_code == 200
-    eventually(lambda: not services.outcome_maintenance.registry.pending_builds())
+    eventually(lambda: not services.outcome_worker.cache.pending_builds())
     status = client.get(f"{path}/outcomes").json()
     assert (status["state"], status["reason"]) == ("none", "not_stored")

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from penstock.app import Services
-from penstock.funnels.outcomes.maintenance import OutcomeMaintenance
 from penstock.funnels.outcomes.service import OutcomeService
+from penstock.funnels.outcomes.worker import OutcomeWorker
 from penstock.funnels.queries.schema import DirectReason
 from penstock.metadb.database import Database
 from penstock.settings import Settings
@@ -112,8 +112,8 @@ class History:
     def start(self) -> None:
         """Start a new process, which knows only what is stored."""
         self.life = Life()
-        subjects = self.services.outcome_maintenance.subjects
-        self.maintenance = OutcomeMaintenance(
+        subjects = self.services.outcome_worker.subjects
+        self.worker = OutcomeWorker(
             Killable(self.services.warehouse, self.life),  # type: ignore[arg-type]
             Killable(self.services.database, self.life),  # type: ignore[arg-type]
             subjects,
@@ -121,7 +121,7 @@ class History:
             self.clock,
             self.services.attempts,
         )
-        self.outcomes = OutcomeService(self.maintenance, self.services.settings, self.clock)
+        self.outcomes = OutcomeService(self.worker, self.services.settings, self.clock)
         self.services.results._runner._outcomes = self.outcomes
 
     def act(self) -> None:
@@ -219,14 +219,14 @@ class History:
         self.clock.advance(seconds=self.random.choice([1, 200, 700]))
 
     def work(self) -> None:
-        self.maintenance.step()
+        self.worker.step()
 
     def kill(self) -> None:
         """Kill the process during a step of the worker or during a query."""
         self.life.statements_left = self.random.randint(0, 16)
         if self.random.random() < 0.5:
             with suppress(Killed):
-                self.maintenance.step()
+                self.worker.step()
         else:
             self.client.get(f"/api/funnels/{self.random.choice(self.funnels)}/results")
         self.start()
@@ -305,10 +305,10 @@ def no_worker_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """A history runs the steps of the worker as actions."""
 
     @asynccontextmanager
-    async def running(_: OutcomeMaintenance) -> AsyncIterator[None]:
+    async def running(_: OutcomeWorker) -> AsyncIterator[None]:
         yield
 
-    monkeypatch.setattr(OutcomeMaintenance, "running", running)
+    monkeypatch.setattr(OutcomeWorker, "running", running)
 
 
 @pytest.mark.slow("runs random histories")

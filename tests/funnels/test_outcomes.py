@@ -73,7 +73,7 @@ class Stored:
             body = self.ask(path, **query)
             if body["servedFrom"] == "outcomes":
                 return body
-            eventually(lambda: not self.services.outcome_maintenance.registry.pending_builds())
+            eventually(lambda: not self.services.outcome_worker.cache.pending_builds())
             return None
 
         body: Json = eventually(ask)
@@ -101,15 +101,14 @@ class Stored:
 
 
 def marks(funnel: Stored) -> list[Mark]:
-    return funnel.services.outcome_maintenance.registry.marks()
+    return funnel.services.outcome_worker.cache.marks()
 
 
 def retire(funnel: Stored) -> None:
-    maintenance = funnel.services.outcome_maintenance
     [mark] = marks(funnel)
-    with maintenance.locks.hold(mark.outcome, 0) as locked:
+    with funnel.services.outcome_worker.locks.hold(mark.outcome, 0) as locked:
         assert locked is not None
-        maintenance.refresher.retire(locked, mark, "test")
+        locked.retire("test")
 
 
 @pytest.fixture
@@ -146,9 +145,9 @@ def test_outcomes_whose_build_ended_the_process_wait_before_the_next_build(
     folder = services.settings.data / "attempts"
     folder.mkdir(exist_ok=True)
     (folder / mark.outcome).write_text(f"{clock()}\n" * 2)  # Two processes died.
-    registry = services.outcome_maintenance.registry
+    cache = services.outcome_worker.cache
     funnel.ask()
-    eventually(lambda: not registry.pending_builds() and not registry.may_build(mark.outcome))
+    eventually(lambda: not cache.pending_builds() and not cache.may_build(mark.outcome))
     assert (marks(funnel), funnel.ask()["servedFrom"]) == ([], "query")
     clock.advance(seconds=3_600)
     funnel.from_outcomes()
@@ -291,14 +290,14 @@ def test_rows_that_a_statement_reads_are_not_dropped(
     funnel: Stored, clock: ShiftedClock, warehouse: Warehouse
 ) -> None:
     funnel.from_outcomes()
-    maintenance = funnel.services.outcome_maintenance
-    [mark] = maintenance.registry.marks()
+    worker = funnel.services.outcome_worker
+    [mark] = worker.cache.marks()
     with funnel.services.outcomes.keep(StoredBuild(mark.build, ())):
         retire(funnel)
         clock.advance(seconds=300)
-        maintenance.rows.drop_unmarked()
+        worker.drop_unmarked()
         assert funnel.rows(warehouse) > 0
-    maintenance.rows.drop_unmarked()
+    worker.drop_unmarked()
     assert funnel.rows(warehouse) == 0
 
 
@@ -427,7 +426,7 @@ def test_rows_are_dropped_with_events_definitions_and_funnels(
     with subtests.test("a deleted funnel leaves no rows"):
         assert funnel.rows(warehouse) > 0
         assert client.delete(path).status_code == 204
-        funnel.services.outcome_maintenance.worker.wake()
+        funnel.services.outcome_worker.worker.wake()
         eventually(lambda: not marks(funnel))
         later(funnel, clock)
         eventually(lambda: funnel.rows(warehouse) == 0)
@@ -436,7 +435,7 @@ def test_rows_are_dropped_with_events_definitions_and_funnels(
 def later(funnel: Stored, clock: ShiftedClock) -> None:
     """Rows that nothing reads any more are dropped after five minutes."""
     clock.advance(seconds=300)
-    funnel.services.outcome_maintenance.worker.wake()
+    funnel.services.outcome_worker.worker.wake()
 
 
 @pytest.mark.full("one more reason to drop rows")
@@ -445,7 +444,7 @@ def test_a_funnel_without_queries_for_a_month_is_dropped(
 ) -> None:
     funnel.from_outcomes()
     clock.advance(days=31)
-    funnel.services.outcome_maintenance.worker.wake()
+    funnel.services.outcome_worker.worker.wake()
     eventually(lambda: not marks(funnel))
 
 
@@ -468,7 +467,7 @@ def test_a_comparison_in_the_background_finds_a_difference(
     clock.advance(seconds=601)
 
     def is_built_again() -> bool:
-        funnel.services.outcome_maintenance.worker.wake()
+        funnel.services.outcome_worker.worker.wake()
         return any(mark.build != before.build for mark in marks(funnel))
 
     before_ms = clock()
@@ -490,16 +489,16 @@ def test_a_comparison_leaves_out_events_that_are_not_folded_yet(
     [mark] = marks(funnel)
     funnel.scene.story("100/C", attempt="a2", plan="pro")
     funnel.directly()  # waits for it
-    assert funnel.services.outcome_maintenance.upkeep.compare(mark, (1, 0)) is True
+    assert funnel.services.outcome_worker.compare(mark, (1, 0)) is True
     damage(warehouse)
-    assert funnel.services.outcome_maintenance.upkeep.compare(mark, (1, 0)) is False
+    assert funnel.services.outcome_worker.compare(mark, (1, 0)) is False
 
 
 def verifying_repairs_what_differs(funnel: Stored) -> None:
     funnel.from_outcomes()
-    assert list(funnel.services.outcome_maintenance.verify()) == [(funnel.id, True)]
+    assert list(funnel.services.outcome_worker.verify()) == [(funnel.id, True)]
     damage(funnel.services.warehouse)
-    assert list(funnel.services.outcome_maintenance.verify()) == [(funnel.id, False)]
+    assert list(funnel.services.outcome_worker.verify()) == [(funnel.id, False)]
     assert funnel.assert_equal()["aggregate"]["completed"] == 1
 
 
@@ -519,13 +518,13 @@ def test_a_restart_keeps_stored_outcomes_unless_they_are_switched_off(
 
         body = eventually(answer)
         assert body["aggregate"]["entered"] == report["aggregate"]["entered"] + 1
-    [mark] = after.outcome_maintenance.registry.marks()
+    [mark] = after.outcome_worker.cache.marks()
     assert mark.build == marks(funnel)[0].build
     settings = funnel.services.settings.model_copy(update={"stored_outcomes": 0})
     off = build_services(settings, clock, warehouse)
     with TestClient(build_app(off), base_url=BASE_URL):
         eventually(lambda: funnel.rows(warehouse) == 0)
-        assert not off.outcome_maintenance.tables.marks()
+        assert not off.outcome_worker.rows.marks()
 
 
 def test_events_of_payment_providers_that_match_are_counted_directly(
@@ -557,16 +556,16 @@ def test_an_event_that_arrives_during_a_fold_and_is_deleted_does_not_count(
     funnel: Stored, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     funnel.from_outcomes()
-    tables = funnel.services.outcome_maintenance.tables
-    refresh = tables.refresh
+    rows = funnel.services.outcome_worker.rows
+    refresh = rows.refresh
 
     def refresh_while_one_comes(*arguments: Any) -> Any:
-        monkeypatch.setattr(tables, "refresh", refresh)
+        monkeypatch.setattr(rows, "refresh", refresh)
         funnel.scene.story("110/C", attempt="a2", plan="pro")
         funnel.directly()  # waits for it
         return refresh(*arguments)
 
-    monkeypatch.setattr(tables, "refresh", refresh_while_one_comes)
+    monkeypatch.setattr(rows, "refresh", refresh_while_one_comes)
     funnel.scene.story("100/B", attempt="a2", plan="pro")
     funnel.ask()
     delete_event(funnel.scene, warehouse, 110)
@@ -585,7 +584,7 @@ def test_a_deleted_event_of_a_failed_fold_does_not_count(
     funnel.from_outcomes()
     funnel.scene.story("110/C", attempt="a2", plan="pro")
     with monkeypatch.context() as patch:
-        patch.setattr(funnel.services.outcome_maintenance.tables, "save", failing)
+        patch.setattr(funnel.services.outcome_worker.rows, "save", failing)
         assert funnel.ask()["servedFrom"] == "query"
     delete_event(funnel.scene, warehouse, 110)
     assert funnel.assert_equal()["aggregate"]["completed"] == 1
@@ -605,10 +604,10 @@ def test_marks_that_do_not_match_their_rows_are_dropped_after_a_kill(
             {"build": mark.build},
         )
     else:
-        funnel.services.outcome_maintenance.tables.drop([mark.build])
-    after = build_services(funnel.services.settings, clock, warehouse).outcome_maintenance
-    after.rows.read_marks()
-    assert not after.registry.marks()
+        funnel.services.outcome_worker.rows.drop([mark.build])
+    after = build_services(funnel.services.settings, clock, warehouse).outcome_worker
+    after.read_marks()
+    assert not after.cache.marks()
     assert funnel.rows(warehouse) == 0
 
 
@@ -617,13 +616,13 @@ def test_rows_stay_while_their_mark_cannot_be_saved_as_dropped(
     funnel: Stored, clock: ShiftedClock, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     funnel.from_outcomes()
-    maintenance = funnel.services.outcome_maintenance
+    worker = funnel.services.outcome_worker
     with monkeypatch.context() as patch:
-        patch.setattr(maintenance.tables, "save", failing)
+        patch.setattr(worker.rows, "save", failing)
         with pytest.raises(QueryFailed):
             retire(funnel)
         clock.advance(seconds=300)
-        maintenance.rows.drop_unmarked()
+        worker.drop_unmarked()
         assert funnel.rows(warehouse) > 0
 
 
@@ -648,8 +647,8 @@ def test_a_failed_build_delays_no_other_and_is_retried(
     clock: ShiftedClock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    tables = services.outcome_maintenance.tables
-    fill, tries = tables.fill, []
+    rows = services.outcome_worker.rows
+    fill, tries = rows.fill, []
 
     def fill_others(subject: Any, mark: Any) -> Any:
         if mark.funnel_id != funnel.id:
@@ -657,15 +656,15 @@ def test_a_failed_build_delays_no_other_and_is_retried(
         tries.append(mark)
         raise QueryFailed("broken", 0)
 
-    monkeypatch.setattr(tables, "fill", fill_others)
+    monkeypatch.setattr(rows, "fill", fill_others)
     funnel.ask()
     eventually(lambda: tries)
     Stored(scene, services, monkeypatch, "A", "C").from_outcomes()
     for _ in range(3):
         funnel.ask()
-    assert not services.outcome_maintenance.registry.pending_builds()
+    assert not services.outcome_worker.cache.pending_builds()
     assert len(tries) == 1
-    monkeypatch.setattr(tables, "fill", fill)
+    monkeypatch.setattr(rows, "fill", fill)
     clock.advance(seconds=601)
     funnel.from_outcomes()
 
@@ -680,15 +679,15 @@ def status(funnel: Stored, **query: Any) -> Json:
 def test_a_build_shows_its_progress_and_can_be_cancelled(
     funnel: Stored, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tables = funnel.services.outcome_maintenance.tables
+    rows = funnel.services.outcome_worker.rows
     endless = "SELECT sum(sleepEachRow(0.01)) FROM numbers(1000000) SETTINGS max_block_size = 1"
 
     def fill(subject: Any, mark: Any) -> Any:
-        tables._run(Statement(endless, {}))
+        rows._run(Statement(endless, {}))
 
     assert status(funnel)["reason"] == "not_stored"
     with monkeypatch.context() as patch:
-        patch.setattr(tables, "fill", fill)
+        patch.setattr(rows, "fill", fill)
         assert funnel.ask()["directReason"] == "not_stored"
         building = eventually(lambda: (body := status(funnel))["rowsRead"] > 0 and body)
         assert (building["state"], building["rowsToRead"]) == ("building", 1_000_000)
@@ -720,7 +719,7 @@ def test_stored_outcomes_can_be_dropped(
     body = funnel.ask(websiteId=website_id)
     assert (body["servedFrom"], body["directReason"]) == ("query", "not_stored")
     clock.advance(seconds=300)
-    funnel.services.outcome_maintenance.worker.wake()
+    funnel.services.outcome_worker.worker.wake()
     eventually(lambda: funnel.rows(warehouse) == 0)
 
 

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from penstock.base.ids import WorkspaceId
 from penstock.funnels.definitions.model import CountingUnit, Definition
 from penstock.funnels.outcomes.model import Mark, Subject
-from penstock.funnels.outcomes.tables import OutcomeTables
+from penstock.funnels.outcomes.rows import OutcomeRows
 from penstock.funnels.queries.engine import ENGINE_SETTINGS
 from penstock.funnels.queries.profiles import read_profile
 from penstock.funnels.statements import relations
@@ -72,7 +72,7 @@ class Killed(Exception):
     """Stands for the end of the process between two statements."""
 
 
-class MortalTables(OutcomeTables):
+class MortalRows(OutcomeRows):
     """statements_left: before the end of the process; None: it goes on."""
 
     statements_left: int | None = None
@@ -99,33 +99,33 @@ class StoredFunnel:
         )
         self.subject = Subject(definition, params.website_ids)
         # Sometimes a build folds a share of the units after the other.
-        self.tables = MortalTables(warehouse, events_per_fold=random.choice([20, 1_000_000]))
+        self.rows = MortalRows(warehouse, events_per_fold=random.choice([20, 1_000_000]))
         self.mark = Mark(self.subject.outcome, "", WorkspaceId("wsp"), "fnl", 0, 0, 0, 0, 0)
 
     def fill(self, at_ms: int) -> None:
         """Build from scratch, with the fold of few events or the one of many."""
         if self.mark.build:
-            self.tables.drop([self.mark.build])
+            self.rows.drop([self.mark.build])
         build = f"bld_{next(_numbers)}"  # an edit may be none: then both have the same outcome
         empty = replace(self.mark, build=build, read_until_ms=at_ms, events_block=0, events=0)
         with self._fold_of_many():
-            self.mark = self.tables.fill(self.subject, empty)
+            self.mark = self.rows.fill(self.subject, empty)
 
     def refresh(self, at_ms: int) -> None:
         """Fold what changed; sometimes once more after a kill between two statements."""
-        backlog = self.tables.backlog(self.subject.website_ids, self.mark)
+        backlog = self.rows.backlog(self.subject.website_ids, self.mark)
         if backlog.has_lost:
             self.fill(at_ms)
             return
-        changes = self.tables.changed_units(self.subject, self.mark, backlog, at_ms, 10_000)
+        changes = self.rows.changed_units(self.subject, self.mark, backlog, at_ms, 10_000)
         assert changes is not None
         if self.random.random() < 0.3:
-            self.tables.statements_left = self.random.randint(0, 8)
+            self.rows.statements_left = self.random.randint(0, 8)
             with suppress(Killed), self._fold_of_many():
-                self.tables.refresh(self.subject, self.mark, backlog, changes, at_ms)
-            self.tables.statements_left = None
+                self.rows.refresh(self.subject, self.mark, backlog, changes, at_ms)
+            self.rows.statements_left = None
         with self._fold_of_many():
-            self.mark = self.tables.refresh(self.subject, self.mark, backlog, changes, at_ms)
+            self.mark = self.rows.refresh(self.subject, self.mark, backlog, changes, at_ms)
 
     def compare(self, case: Case) -> None:
         """All figures and units; and the comparison in the background finds no difference."""
@@ -144,11 +144,11 @@ class StoredFunnel:
             )
         share = self.random.choice([(1, 0), (2, 0), (2, 1)])
         with self._fold_of_many():
-            agrees = self.tables.agrees(self.subject, self.mark, share)
+            agrees = self.rows.agrees(self.subject, self.mark, share)
         assert agrees is True, f"{share}\n{self.definition}\n{description(case)}"
 
     def drop(self) -> None:
-        self.tables.drop([self.mark.build])
+        self.rows.drop([self.mark.build])
 
     @contextmanager
     def _fold_of_many(self) -> Iterator[None]:

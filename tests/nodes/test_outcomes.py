@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from penstock.base.errors import StoreUnavailable
-from penstock.funnels.outcomes.locks import LockedOutcome
+from penstock.funnels.outcomes.locked import LockedOutcome
 from penstock.funnels.outcomes.model import Mark, Overtaken
 from penstock.funnels.queries.schema import DirectReason
 from penstock.settings import Settings
@@ -82,7 +82,7 @@ class Funnel:
         return stored
 
     def mark(self, node: Node) -> Mark:
-        [mark] = node.services.outcome_maintenance.registry.marks()
+        [mark] = node.services.outcome_worker.cache.marks()
         return mark
 
     def status(self, node: Node) -> Json:
@@ -92,7 +92,7 @@ class Funnel:
     @contextmanager
     def locked(self, node: Node) -> Iterator[LockedOutcome]:
         """The lock of the outcome, at a node."""
-        locks = node.services.outcome_maintenance.locks
+        locks = node.services.outcome_worker.locks
         with locks.hold(self.mark(self.nodes[0]).outcome, 60) as locked:
             assert locked is not None
             yield locked
@@ -167,15 +167,17 @@ def test_rows_that_the_other_node_drops_during_a_statement_are_not_counted(
 ) -> None:
     first, second = funnel.nodes
     funnel.from_outcomes(first)
-    outcomes, others = first.services.outcomes, second.services.outcome_maintenance
+    outcomes, other = first.services.outcomes, second.services.outcome_worker
     keep, mark = outcomes.keep, funnel.mark(first)
 
     @contextmanager
     def after_they_are_gone(build: Any) -> Iterator[None]:
         monkeypatch.setattr(outcomes, "keep", keep)
         with funnel.locked(second) as locked:
-            others.refresher.retire(locked, mark, "test")
-        others.rows.drop_unmarked(at_once=True)
+            assert locked.mark is not None
+            assert locked.mark.build == mark.build
+            locked.retire("test")
+        other.drop_unmarked(at_once=True)
         with keep(build):
             yield
 
@@ -195,7 +197,7 @@ def test_a_fold_of_a_node_that_died_is_not_trusted(funnel: Funnel) -> None:
         funnel.scene.story("9/A 70/B", attempt="a3")
     body = funnel.ask(second)
     assert (body["servedFrom"], body["directReason"]) == ("query", "behind")
-    second.services.outcome_maintenance.worker.wake()
+    second.services.outcome_worker.worker.wake()
     assert funnel.assert_equal(second)["aggregate"]["completed"] == 2
     assert funnel.assert_equal(first)["aggregate"]["completed"] == 2
     if second.services.warehouse.folder is None:  # its statement may still run in a server
@@ -215,7 +217,7 @@ def test_a_node_that_was_overtaken_saves_no_mark_that_holds(
     break_locks(metadb_url)
     with funnel.locked(second) as locked:
         assert locked.is_interrupted
-        second.services.outcome_maintenance.refresher.retire(locked, mark, "test")
+        locked.retire("test")
     with pytest.raises(Overtaken):
         lost.save(mark)
     with pytest.raises(Overtaken):
@@ -235,21 +237,21 @@ def test_the_last_change_of_rows_is_forgotten_long_after_them_but_not_its_number
 ) -> None:
     first, second = funnel.nodes
     funnel.from_outcomes(first)
-    mark, maintenance = funnel.mark(first), second.services.outcome_maintenance
+    mark, worker = funnel.mark(first), second.services.outcome_worker
     clock.advance(days=31)
-    maintenance.locks.forget_old()
-    assert maintenance.locks.change(mark.outcome).number == mark.number  # it has rows
+    worker.locks.forget_old()
+    assert worker.locks.changes.last(mark.outcome).number == mark.number  # it has rows
     context = funnel.locked(first)
     lost = context.__enter__()
     break_locks(metadb_url)
     with funnel.locked(second) as locked:
-        maintenance.refresher.retire(locked, mark, "test")
-    last = maintenance.locks.change(mark.outcome)
-    maintenance.locks.forget_old()
-    assert maintenance.locks.change(mark.outcome) == last  # not yet
+        locked.retire("test")
+    last = worker.locks.changes.last(mark.outcome)
+    worker.locks.forget_old()
+    assert worker.locks.changes.last(mark.outcome) == last  # not yet
     clock.advance(days=31)
-    maintenance.locks.forget_old()
-    assert maintenance.locks.change(mark.outcome).number == 0
+    worker.locks.forget_old()
+    assert worker.locks.changes.last(mark.outcome).number == 0
     with pytest.raises(Overtaken):
         lost.open_change()
     with pytest.raises(StoreUnavailable):
@@ -262,9 +264,9 @@ class Building:
     """A build at a node that lasts until it is released."""
 
     def __init__(self, funnel: Funnel, node: Node) -> None:
-        tables = node.services.outcome_maintenance.tables
+        rows = node.services.outcome_worker.rows
         self.began, self.released = Event(), Event()
-        fill = tables.fill
+        fill = rows.fill
 
         def slowly(*arguments: Any) -> Any:
             mark = fill(*arguments)
@@ -272,7 +274,7 @@ class Building:
             assert self.released.wait(60)
             return mark
 
-        funnel.patch.setattr(tables, "fill", slowly)
+        funnel.patch.setattr(rows, "fill", slowly)
         funnel.ask(node)
         assert self.began.wait(60)
 
@@ -284,17 +286,17 @@ def test_one_node_builds_and_the_other_shows_it(
     first, second = funnel.nodes
     building = Building(funnel, first)
     assert funnel.ask(second)["servedFrom"] == "query"
-    maintenance = second.services.outcome_maintenance
-    maintenance.rows.read_marks()
-    maintenance.rows.drop_unmarked(at_once=True)
-    assert maintenance.tables.builds()
+    worker = second.services.outcome_worker
+    worker.read_marks()
+    worker.drop_unmarked(at_once=True)
+    assert worker.rows.builds()
     with monkeypatch.context() as patch:  # to ask is no try to lock
-        patch.setattr(maintenance.locks, "hold", None)
+        patch.setattr(worker.locks, "hold", None)
         assert funnel.status(second)["state"] == "building"
     assert funnel.ask(second)["directReason"] == "building"
     building.released.set()
     eventually(lambda: funnel.status(second)["state"] == "stored")
-    maintenance.worker.wake()
+    worker.worker.wake()
     assert funnel.assert_equal(second)["aggregate"]["entered"] == 2
     assert funnel.mark(first).build == funnel.mark(second).build
 
@@ -308,11 +310,11 @@ def test_a_build_can_be_cancelled_at_the_other_node(funnel: Funnel, clock: Shift
     assert second.client.delete(path).status_code == 204
     assert funnel.status(second)["state"] == "none"
     building.released.set()
-    eventually(lambda: not first.services.outcome_maintenance.registry.pending_builds())
+    eventually(lambda: not first.services.outcome_worker.cache.pending_builds())
     for node in funnel.nodes:
         assert funnel.ask(node)["servedFrom"] == "query"
-        registry = node.services.outcome_maintenance.registry
-        eventually(lambda registry=registry: not registry.pending_builds())
+        cache = node.services.outcome_worker.cache
+        eventually(lambda cache=cache: not cache.pending_builds())
         assert funnel.status(node)["state"] == "none"
     clock.advance(days=1.1)
     funnel.from_outcomes(second)
@@ -327,16 +329,16 @@ def test_what_only_one_node_is_asked_for_is_not_dropped_by_the_other(
     funnel.from_outcomes(first)
     funnel.from_outcomes(second)
     mark = funnel.mark(first)
-    maintenance = second.services.outcome_maintenance
+    worker = second.services.outcome_worker
     for _ in range(4):
         clock.advance(days=10)
         assert funnel.ask(first)["servedFrom"] == "outcomes"
-        maintenance.rows.read_marks()
-        maintenance.upkeep.maintain(mark)
+        worker.read_marks()
+        worker.maintain(mark)
     assert funnel.ask(second)["servedFrom"] == "outcomes"
     assert funnel.mark(second).build == mark.build
     clock.advance(days=31)
-    maintenance.upkeep.maintain(mark)
+    worker.maintain(mark)
     assert funnel.status(first)["state"] == "none"
 
 
@@ -356,11 +358,11 @@ def test_a_build_of_a_node_that_died_is_made_by_another(funnel: Funnel, metadb_u
     building = Building(funnel, first)
     assert funnel.ask(second)["servedFrom"] == "query"
     break_locks(metadb_url)
-    second.services.outcome_maintenance.worker.wake()
+    second.services.outcome_worker.worker.wake()
     funnel.assert_equal(second)
     built = funnel.mark(second)
     building.released.set()
-    eventually(lambda: not first.services.outcome_maintenance.registry.pending_builds())
+    eventually(lambda: not first.services.outcome_worker.cache.pending_builds())
     assert funnel.assert_equal(first)["aggregate"]["entered"] == 2
     assert funnel.mark(first).build == funnel.mark(second).build == built.build
 
@@ -372,9 +374,9 @@ def test_a_build_whose_lock_was_lost_does_not_hold_when_its_rows_were_dropped(
     first, second = funnel.nodes
     building = Building(funnel, first)
     break_locks(metadb_url)
-    second.services.outcome_maintenance.rows.drop_unmarked(at_once=True)
+    second.services.outcome_worker.drop_unmarked(at_once=True)
     building.released.set()
-    eventually(lambda: not first.services.outcome_maintenance.registry.pending_builds())
+    eventually(lambda: not first.services.outcome_worker.cache.pending_builds())
     assert funnel.ask(first)["aggregate"]["entered"] == 2
     assert funnel.assert_equal(second)["aggregate"]["entered"] == 2
 
@@ -384,7 +386,7 @@ def unavailable(*_: Any) -> Any:
 
 
 @of_full_tier
-@pytest.mark.parametrize("name", ["hold", "change"])
+@pytest.mark.parametrize("name", ["hold", "last"])
 def test_without_the_metadata_database_answers_come_from_events(
     funnel: Funnel, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -392,7 +394,8 @@ def test_without_the_metadata_database_answers_come_from_events(
     [node, _] = funnel.nodes
     funnel.from_outcomes(node)
     with monkeypatch.context() as patch:
-        patch.setattr(node.services.outcome_maintenance.locks, name, unavailable)
+        locks = node.services.outcome_worker.locks
+        patch.setattr(locks if name == "hold" else locks.changes, name, unavailable)
         assert funnel.ask(node)["servedFrom"] == "query"
     assert funnel.ask(node)["servedFrom"] == "outcomes"
 

@@ -13,8 +13,8 @@ from uuid import uuid4
 import pytest
 
 from penstock.base.errors import StoreUnavailable, Unavailable
-from penstock.funnels.outcomes import tables as tables_module
-from penstock.funnels.outcomes.tables import OutcomeTables
+from penstock.funnels.outcomes import rows as rows_module
+from penstock.funnels.outcomes.rows import OutcomeRows
 from penstock.warehouse import client as client_module
 from penstock.warehouse import server as server_module
 from penstock.warehouse.client import Warehouse
@@ -268,22 +268,22 @@ def test_a_build_on_a_server_that_hangs_is_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(client_module, "_WATCH_S", 1)
-    monkeypatch.setattr(tables_module, "_STOP_S", 0.5)
+    monkeypatch.setattr(rows_module, "_STOP_S", 0.5)
     warehouse = Warehouse(data=tmp_path, url=clickhouse.url_behind(proxy.port))
-    tables, build, stopped = OutcomeTables(warehouse), Work(), Event()
+    rows, build, stopped = OutcomeRows(warehouse), Work(), Event()
 
     def stop() -> None:
-        tables.stop(build)
+        rows.stop(build)
         stopped.set()
 
     proxy.freeze()
     with build.run_in_engine():
         Thread(target=stop, daemon=True).start()
         assert stopped.wait(PATIENCE_S)
-    assert tables.has_stopped_merges, "the worker resumes them"
+    assert rows.has_stopped_merges, "the worker resumes them"
     proxy.thaw()
-    tables.resume_merges()
-    assert not tables.has_stopped_merges
+    rows.resume_merges()
+    assert not rows.has_stopped_merges
     warehouse.close()
 
 

@@ -133,7 +133,7 @@ def _outcomes(settings: Settings, stores: "Stores") -> "Iterable[Finding]":
     from penstock.backup.model import Finding
 
     texts = {True: "as the events say", False: "differ, built again", None: "not compared"}
-    verified = build_services(settings, stores=stores).outcome_maintenance.verify()
+    verified = build_services(settings, stores=stores).outcome_worker.verify()
     return (
         Finding(f"stored outcomes of {funnel_id}", texts[agrees], agrees is False)
         for funnel_id, agrees in verified

@@ -23,9 +23,9 @@ from penstock.funnels.insights.service import InsightService
 from penstock.funnels.internal_traffic import routes as internal_traffic_routes
 from penstock.funnels.internal_traffic.service import InternalTrafficService
 from penstock.funnels.outcomes import routes as outcome_routes
-from penstock.funnels.outcomes.maintenance import OutcomeMaintenance
 from penstock.funnels.outcomes.service import OutcomeService
 from penstock.funnels.outcomes.subjects import SubjectReader
+from penstock.funnels.outcomes.worker import OutcomeWorker
 from penstock.funnels.periods import routes as period_routes
 from penstock.funnels.periods.service import PeriodsService
 from penstock.funnels.pipeline import FunnelQueryRunner
@@ -74,7 +74,7 @@ class FunnelsRoom(Room):
     flows: FlowService
     campaigns: CampaignService
     outcomes: OutcomeService
-    outcome_maintenance: OutcomeMaintenance
+    outcome_worker: OutcomeWorker
 
     routes = (
         *goal_routes.ROUTES,
@@ -96,11 +96,10 @@ class FunnelsRoom(Room):
     request_objects = {"run_question": provide_run_question}  # noqa: RUF012
 
     def workers(self) -> Sequence[Worker]:
-        maintenance = self.outcome_maintenance
-        return [maintenance.worker] if maintenance.is_enabled else []
+        return [self.outcome_worker.worker] if self.outcome_worker.is_enabled else []
 
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
-        return [self.outcome_maintenance.running()]
+        return [self.outcome_worker.running()]
 
 
 def build(
@@ -125,10 +124,8 @@ def build(
     internal_traffic = InternalTrafficService(database, patterns, clock)
     funnels = FunnelService(database, patterns, clock, segments, internal_traffic)
     subjects = SubjectReader(accounts.website_service, funnels)
-    outcome_maintenance = OutcomeMaintenance(
-        warehouse, database, subjects, settings, clock, core.attempts
-    )
-    outcomes = OutcomeService(outcome_maintenance, settings, clock)
+    outcome_worker = OutcomeWorker(warehouse, database, subjects, settings, clock, core.attempts)
+    outcomes = OutcomeService(outcome_worker, settings, clock)
     runner = FunnelQueryRunner(
         warehouse,
         accounts.website_service,
@@ -170,5 +167,5 @@ def build(
             wait_for_clicks=wait_for_clicks,
         ),
         outcomes=outcomes,
-        outcome_maintenance=outcome_maintenance,
+        outcome_worker=outcome_worker,
     )

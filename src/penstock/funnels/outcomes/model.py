@@ -63,8 +63,9 @@ class Mark:
     build: ID of the build that the rows belong to; '' if they were dropped. events_block: number of
     the newest insert into the event store that the rows include. events: number of the websites'
     events up to that insert. read_until_ms: rows include no event that occurs later. next_event_ms:
-    time of the first later event; 0 if none. queried_at_ms: time of the last query for the outcome,
-    saved every half hour. number: the mark with the highest number is valid.
+    time of the first later event; 0 if none. queried_at_ms: time of the last query for the outcome;
+    it may take half an hour until a query on another node is included. number: the mark with the
+    highest number is valid.
     """
 
     outcome: str
@@ -148,7 +149,8 @@ class RowChange(NamedTuple):
 class PendingBuild:
     """A waiting or running build.
 
-    work: controls its statements. started_at_ms: None while the build is waiting.
+    work: controls its statements. started_at_ms: None while the build is waiting. is_cancelled:
+    keeps the build from starting; a running build also needs `OutcomeRows.stop`.
     """
 
     subject: Subject

@@ -2,8 +2,6 @@
 I/O.
 """
 
-from enum import Enum, auto
-
 from penstock.funnels.outcomes.model import Backlog, Mark
 from penstock.settings import DAY_S
 
@@ -17,6 +15,12 @@ worker, which starts early: when the backlog exceeds a tenth of this.
 """
 LOCK_S = 5.0
 """Seconds that the worker waits for a lock before it continues with other work."""
+SHORT_LOCK_S = 1.0
+"""Seconds to wait for a lock that another process is likely to hold for a long time, or that a
+query waits for. The query then reads events.
+"""
+COMPARED_EVERY_MS = 600_000
+"""Time between two comparisons of some units of an outcome with their events, in milliseconds."""
 COMPARED_SHARE = 100
 """Each comparison checks one in this many units, and reads all events of these units."""
 
@@ -34,29 +38,14 @@ _EVENTS_PER_UNIT = 200
 """Number of events that can be read in the time that it takes to evaluate one changed unit."""
 
 
-class Upkeep(Enum):
-    """The work that an outcome needs."""
-
-    NOTHING = auto()
-    DROP = auto()
-    UPDATE = auto()
+def is_unused(mark: Mark, now_ms: int) -> bool:
+    """Whether an outcome was last queried so long ago that its rows are dropped."""
+    return mark.queried_at_ms < now_ms - _UNUSED_MS
 
 
-def upkeep(queried_at_ms: int, now_ms: int, *, is_interrupted: bool) -> Upkeep:
-    """Return the work that an outcome needs, based on the time of its last query.
-
-    is_interrupted: whether a change of its rows was not finished.
-    """
-    if queried_at_ms < now_ms - _UNUSED_MS:
-        return Upkeep.DROP
-    if is_interrupted or is_in_use(queried_at_ms, now_ms):
-        return Upkeep.UPDATE
-    return Upkeep.NOTHING
-
-
-def is_in_use(queried_at_ms: int, now_ms: int) -> bool:
+def is_in_use(mark: Mark, now_ms: int) -> bool:
     """Whether an outcome was queried so recently that the worker keeps it up to date."""
-    return queried_at_ms > now_ms - _RECENT_QUERY_MS
+    return mark.queried_at_ms > now_ms - _RECENT_QUERY_MS
 
 
 def is_ahead(mark: Mark, now_ms: int) -> bool:
@@ -64,16 +53,6 @@ def is_ahead(mark: Mark, now_ms: int) -> bool:
     ahead. No query can use them until then.
     """
     return mark.read_until_ms > now_ms + _AHEAD_MS
-
-
-def rows_fit(mark: Mark, newest_insert: int | None) -> bool:
-    """Whether the mark counts every event in the rows.
-
-    If a process was killed, the rows may include events that the mark does not count. If these
-    events were deleted, nobody would notice. newest_insert: number of the newest insert that a row
-    includes; None if there are no rows.
-    """
-    return newest_insert is not None and newest_insert <= mark.events_block
 
 
 def is_worth_updating(backlog: Backlog) -> bool:

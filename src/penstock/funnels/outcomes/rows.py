@@ -1,110 +1,319 @@
-"""Tracks the stored rows that this process uses, and rows that are no longer used."""
+"""The rows of stored outcomes in the event store, and their marks."""
 
-from penstock.funnels.outcomes import policy
-from penstock.funnels.outcomes.locks import LockedOutcome, OutcomeLocks
-from penstock.funnels.outcomes.model import Mark, RowChange
-from penstock.funnels.outcomes.refresh import OutcomeRefresher
-from penstock.funnels.outcomes.registry import OutcomeRegistry
-from penstock.funnels.outcomes.tables import OutcomeTables
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from math import ceil
+from time import monotonic
+from typing import Any
+
+import structlog
+
+from penstock.base.chunks import chunks
+from penstock.base.clock import LATEST_MS
+from penstock.base.errors import StoreUnavailable
+from penstock.base.ids import WebsiteId
+from penstock.funnels.outcomes.model import (
+    Backlog,
+    ChangedUnits,
+    Mark,
+    NotStorable,
+    Subject,
+    Unsettled,
+)
+from penstock.funnels.queries.engine import settings_of
+from penstock.funnels.queries.profiles import read_profile
+from penstock.funnels.queries.versions import read_state
+from penstock.funnels.statements import storing
+from penstock.funnels.statements.query import DataProfile, Plan, QueryParams, Statement, Subset
+from penstock.warehouse.client import Progress, Warehouse
+from penstock.warehouse.errors import ABORTED, QueryFailed
+from penstock.warehouse.queries import load
+from penstock.warehouse.work import Work
+
+log = structlog.get_logger()
+
+_SQL = "penstock.funnels.outcomes"
+_UNITS_PER_STATEMENT = 20_000
+_EVENTS_PER_FOLD = 32_000_000
+"""Number of events whose evaluation takes about 3 GB of memory. More events are evaluated in
+shares.
+"""
+_STOP_S = 10.0
+"""Time that a build may take to stop, in seconds. A server that hangs takes 20 seconds longer."""
+_TRIES = 5
+"""Maximum number of attempts to count the backlog without an insert in between."""
+_FEW = DataProfile(0, None, None, has_provider_events=False, has_aliases=False)
+"""Profile for statements that read only a few events."""
 
 
 class OutcomeRows:
-    """Adopts the rows of earlier processes and other nodes, and drops rows without a mark.
+    """Fills, updates, compares and drops rows. Methods block, and raise `QueryFailed` and
+    `StoreUnavailable`.
 
-    Methods block, and raise the same errors as `LockedOutcome`.
+    is_embedded: whether the event store runs in this process.
     """
 
-    def __init__(
+    def __init__(self, warehouse: Warehouse, events_per_fold: int = _EVENTS_PER_FOLD) -> None:
+        """Create the object.
+
+        events_per_fold: maximum number of events to evaluate at once. Larger builds evaluate one
+        share of the units at a time.
+        """
+        self._warehouse, self._events_per_fold = warehouse, events_per_fold
+        self.is_embedded = warehouse.folder is not None
+        self.has_stopped_merges = False
+
+    def fill(self, subject: Subject, mark: Mark) -> Mark:
+        """Store the outcomes of all units under `mark.build`, and return their mark.
+
+        Raises `NotStorable` if an event from a payment provider belongs to an attempt.
+        """
+        backlog = self.backlog(subject.website_ids, None)
+        # Read the profile after the block number, so that it covers every event that is evaluated.
+        profile = self._profile(subject, mark.read_until_ms)
+        known = Subset(until_block=backlog.block)
+        if profile.has_provider_events:
+            plan = self._plan(subject, LATEST_MS, profile, known)
+            [[events]] = self._run(storing.provider_events(plan))
+            if events:
+                raise NotStorable
+            profile = replace(profile, has_provider_events=False)
+        # Store entry values before the units that refer to them.
+        self._store_events(subject, mark.build, known, profile)
+        shares = max(1, ceil(profile.events / self._events_per_fold))
+        for which in range(shares):
+            share = replace(known, share=(shares, which) if shares > 1 else None)
+            plan = self._plan(subject, mark.read_until_ms, profile, share)
+            self._run(storing.store_units(plan, mark.build, backlog.block))
+            plan = self._plan(subject, mark.read_until_ms, profile, share)
+            self._run(storing.store_rest(plan, mark.build, backlog.block))
+        try:
+            self._run(storing.merge_parts(mark.build))
+        except QueryFailed as error:
+            if error.code != ABORTED:  # Another node has stopped merges, but the rows are complete.
+                raise
+        return replace(
+            mark,
+            events_block=backlog.block,
+            events=backlog.events_in_all,
+            next_event_ms=self.next_event(subject, mark.read_until_ms),
+        )
+
+    def stop(self, work: Work) -> None:
+        """Stop a build. Returns when none of its statements is running, or a server takes too long.
+
+        The engine cannot kill a statement that merges parts, so merges are stopped until then. If
+        they cannot be resumed, `has_stopped_merges` stays true.
+        """
+        until_s = monotonic() + _STOP_S
+        work.stop()  # Stop the work first, so that its aborted merge raises `Stopped`.
+        self.has_stopped_merges = True
+        try:
+            self._warehouse.command("SYSTEM STOP MERGES funnel_outcomes", at_once=True)
+        except (QueryFailed, StoreUnavailable) as error:  # the running merge continues
+            log.warning("merges_not_stopped", error=str(error))
+            # The state of merges is unknown.
+            self.has_stopped_merges = isinstance(error, StoreUnavailable)
+        self._warehouse.stop(work, until_s)
+        if self.has_stopped_merges:
+            try:
+                self.resume_merges()
+            except (QueryFailed, StoreUnavailable) as error:
+                log.warning("merges_not_resumed", error=str(error))
+
+    def progress(self, work: Work) -> Progress:
+        """Return the progress of a build."""
+        return self._warehouse.progress(work)
+
+    def resume_merges(self) -> None:
+        """Let the engine merge parts again."""
+        self._warehouse.command("SYSTEM START MERGES funnel_outcomes", at_once=True)
+        self.has_stopped_merges = False
+
+    def refresh(
         self,
-        tables: OutcomeTables,
-        registry: OutcomeRegistry,
-        locks: OutcomeLocks,
-        refresher: OutcomeRefresher,
-        *,
-        is_embedded: bool,
+        subject: Subject,
+        mark: Mark,
+        backlog: Backlog,
+        changed: ChangedUnits,
+        until_ms: int,
+    ) -> Mark:
+        """Evaluate changed units again. Returns the new mark.
+
+        until_ms: later events are not read.
+        """
+        if changed.is_empty:
+            return replace(mark, events_block=backlog.block, events=backlog.events_in_all)
+        if backlog.events:
+            new = Subset(after_block=mark.events_block, until_block=backlog.block)
+            self._store_events(subject, mark.build, new, _FEW, changed)
+        first_times = self._first_times(mark.build, changed.units, until_ms)
+        for chunk in chunks(list(first_times), _UNITS_PER_STATEMENT):
+            times = {unit: first_times[unit] for unit in chunk}
+            # Start at the first event of these units, so that the cost does not grow with history.
+            # Leave out newer inserts, because nobody would notice if they were deleted before the
+            # next mark.
+            subset = Subset(
+                until_block=backlog.block, after_ms=min(times.values()) - 1, units=chunk
+            )
+            profile = replace(_FEW, first_event_ms=min(times.values()), last_event_ms=until_ms)
+            plan = self._plan(subject, until_ms, profile, subset)
+            self._run(storing.store_changed_units(plan, mark.build, backlog.block, times))
+        return replace(
+            mark,
+            events_block=backlog.block,
+            events=backlog.events_in_all,
+            read_until_ms=until_ms,
+            next_event_ms=changed.next_event_ms,
+        )
+
+    def _first_times(
+        self, build: str, units: Mapping[int, int], until_ms: int
+    ) -> Mapping[int, int]:
+        """Return the time of the first event of each unit, earliest first.
+
+        Leaves out units whose first event is in the future. units: the time of the first new event,
+        by unit.
+        """
+        first_times = dict(units)
+        for chunk in chunks(list(units), _UNITS_PER_STATEMENT):
+            for unit, first_ms in self._run(storing.first_times(build, chunk)):
+                first_times[unit] = min(first_ms, first_times[unit])
+        earliest_first = sorted(first_times.items(), key=lambda item: item[1])
+        return {unit: first_ms for unit, first_ms in earliest_first if first_ms <= until_ms}
+
+    def backlog(self, website_ids: Sequence[WebsiteId], mark: Mark | None) -> Backlog:
+        """Return the events since a mark, or all events if the mark is None.
+
+        Raises `Unsettled` if inserts happen during every attempt.
+        """
+        known = 0 if mark is None else mark.events_block
+        state = read_state(self._warehouse.query)
+        for _ in range(_TRIES):
+            [[in_all, new]] = self._warehouse.query(
+                load(_SQL, "events_since"), {"websites": list(website_ids), "events_block": known}
+            )[1]
+            earlier, state = state, read_state(self._warehouse.query)
+            if state.has_same_inserts(earlier):
+                # If the counts were from different times, this would look like a loss.
+                has_lost = mark is not None and in_all - new != mark.events
+                # The newest insert may have been deleted, but newer rows never have a lower number.
+                return Backlog(new, max(earlier.events_block, known), in_all, has_lost)
+        raise Unsettled
+
+    def changed_units(
+        self, subject: Subject, mark: Mark, backlog: Backlog, until_ms: int, max_units: int
+    ) -> ChangedUnits | None:
+        """Return the units that changed since a mark, or None if there are more than `max_units`.
+
+        Raises `NotStorable` if an event from a payment provider belongs to one of these units.
+        """
+        # Include new events that are in the future: their values are stored now, although they
+        # count only later.
+        new = Subset(after_block=mark.events_block, until_block=backlog.block)
+        subsets = [(new, LATEST_MS)]
+        if 0 < mark.next_event_ms <= until_ms:
+            subset = Subset(until_block=backlog.block, after_ms=mark.read_until_ms)
+            subsets.append((subset, until_ms))
+        units: dict[int, int] = {}
+        future = [mark.next_event_ms] if mark.next_event_ms > until_ms else []
+        for subset, end_ms in subsets:
+            plan = self._plan(subject, end_ms, _FEW, subset)
+            rows = self._run(storing.units_of(plan, max_units + 2, until_ms))
+            for unit, first_ms, has_provider_event, next_ms in rows:
+                if has_provider_event and unit:
+                    raise NotStorable
+                units[unit] = min(first_ms, units.get(unit, first_ms))
+                if next_ms:
+                    future.append(next_ms)
+            if len(units) > max_units + 1:
+                return None
+        has_unitless = units.pop(0, None) is not None
+        next_event_ms = min(future, default=0)
+        if 0 < mark.next_event_ms <= until_ms:  # The next event is not known.
+            next_event_ms = self.next_event(subject, until_ms)
+        return ChangedUnits(units, has_unitless, next_event_ms)
+
+    def agrees(self, subject: Subject, mark: Mark, share: tuple[int, int]) -> bool | None:
+        """Whether the rows of a share of the units agree with their events up to the mark.
+
+        Returns None if events were deleted in the meantime. share: see `Subset`.
+        """
+        profile = self._profile(subject, mark.read_until_ms)
+        profile = replace(profile, has_provider_events=False)  # No provider events match.
+        plan = self._plan(
+            subject, mark.read_until_ms, profile, Subset(until_block=mark.events_block, share=share)
+        )
+        [events] = self._run(storing.digest_of_events(plan))
+        [rows] = self._run(storing.digest_of_rows(mark.build, share))
+        if self.backlog(subject.website_ids, mark).has_lost:
+            return None
+        return list(events) == list(rows)
+
+    def next_event(self, subject: Subject, after_ms: int) -> int:
+        """Return the time of the first event after `after_ms`, or 0 if there is none."""
+        plan = self._plan(subject, LATEST_MS, _FEW, Subset(after_ms=after_ms))
+        [[first_ms]] = self._run(storing.first_event(plan))
+        return int(first_ms)
+
+    def has_event_between(self, subject: Subject, after_ms: int, until_ms: int) -> bool:
+        """Whether an event of the subject occurred after the first time, and up to the second."""
+        return after_ms < until_ms and 0 < self.next_event(subject, after_ms) <= until_ms
+
+    def _store_events(
+        self,
+        subject: Subject,
+        build: str,
+        subset: Subset,
+        profile: DataProfile,
+        changed: ChangedUnits | None = None,
     ) -> None:
-        """Create the object without reading anything.
+        """Store entry values and events without a unit, including events of the future.
 
-        is_embedded: whether the event store runs in this process.
+        changed: the units that the events change; None if they are not known.
         """
-        self._tables, self._registry = tables, registry
-        self._locks, self._refresher = locks, refresher
-        self._is_embedded = is_embedded
-        self.is_loaded = False
+        if subject.definition.breakdown_properties and (changed is None or changed.units):
+            plan = self._plan(subject, LATEST_MS, profile, subset)
+            self._run(storing.store_values(plan, build))
+        if changed is None or changed.has_unitless:
+            plan = self._plan(subject, LATEST_MS, profile, subset)
+            self._run(storing.store_unitless(plan, build))
 
-    def read_marks(self) -> None:
-        """Read the marks of earlier processes and other nodes.
+    def _profile(self, subject: Subject, until_ms: int) -> DataProfile:
+        params = QueryParams(subject.website_ids, (), None, None, until_ms)
+        return read_profile(self._warehouse, params)
 
-        The first call also drops rows without a mark, which a killed build left behind.
-        """
-        seen = self._registry.marks()
-        marks = self._tables.marks()
-        self._registry.forget_dropped(seen, marks)
-        known = {mark.outcome for mark in self._registry.marks()}
-        for mark in marks:
-            self._registry.note_query(mark.outcome, mark.queried_at_ms)
-            if mark.outcome not in known:
-                with self._locks.hold(mark.outcome, 0) as locked:
-                    if locked is not None:
-                        self.adopt(locked)
-        if not self.is_loaded:
-            self.drop_unmarked(at_once=True)
-            self.is_loaded = True
+    def _plan(self, subject: Subject, until_ms: int, profile: DataProfile, subset: Subset) -> Plan:
+        return storing.plan_of(
+            subject.definition, subject.website_ids, profile, read_until_ms=until_ms, subset=subset
+        )
 
-    def adopt(self, locked: LockedOutcome) -> Mark | None:
-        """Use a stored mark from now on, and return it.
+    def _run(self, statement: Statement) -> Sequence[Sequence[Any]]:
+        return self._warehouse.query(statement.sql, statement.parameters, settings_of(statement))[1]
 
-        If the rows do not match the mark, they are retired, and the result is None.
-        """
-        mark = locked.mark
-        if mark is None:
-            return None
-        if self.may_still_change(locked) or not self.fit(mark):
-            self._refresher.retire(locked, mark, "rows_do_not_fit")
-            return None
-        self._registry.remember(mark)
-        return mark
+    def marks(self) -> list[Mark]:
+        return [Mark(*row) for row in self._warehouse.query(load(_SQL, "marks"))[1]]
 
-    def fit(self, mark: Mark) -> bool:
-        """Whether the mark counts every event in the rows."""
-        return policy.rows_fit(mark, self._tables.newest_insert(mark.build))
+    def newest_mark(self, outcome: str) -> Mark:
+        """Return the newest mark of an outcome, which is empty if there are no rows in use."""
+        rows = self._warehouse.query(load(_SQL, "mark"), {"outcome": outcome})[1]
+        return Mark(*rows[0]) if rows else Mark.empty(outcome)
 
-    def may_still_change(self, locked: LockedOutcome) -> bool:
-        """Whether a server may still be running a statement from an interrupted change."""
-        return locked.is_interrupted and not self._is_embedded
+    def save(self, mark: Mark) -> None:
+        self._warehouse.query(load(_SQL, "save_mark"), asdict(mark))
 
-    def drop_all(self) -> None:
-        """Drop all rows, because stored outcomes are switched off."""
-        for mark in self._tables.marks():
-            with self._locks.hold(mark.outcome, policy.LOCK_S) as locked:
-                if locked is not None and locked.mark is not None:
-                    self._refresher.retire(locked, locked.mark, "switched_off")
-        self.drop_unmarked(at_once=True)
-        self.is_loaded = True
+    def builds(self) -> set[str]:
+        """Return all builds that have rows."""
+        return {build for (build,) in self._warehouse.query(load(_SQL, "builds"))[1]}
 
-    def drop_unmarked(self, *, at_once: bool = False) -> None:
-        """Drop rows that belong neither to a mark nor to a running build.
+    def newest_insert(self, build: str) -> int | None:
+        """Return the newest insert that the build's rows include; None if there are no rows."""
+        [[rows, newest]] = self._warehouse.query(load(_SQL, "newest"), {"build": build})[1]
+        return int(newest) if rows else None
 
-        at_once: include rows that a query may be about to read.
-        """
-        # Keep this order: a build opens its change before it writes rows, and saves its mark before
-        # its change ends.
-        stored = self._tables.builds()
-        unfinished = {
-            change.build for change in self._locks.builds() if not self._is_abandoned(change)
-        }
-        marked = {mark.build for mark in self._tables.marks()}
-        unmarked = stored - unfinished - marked
-        self._tables.drop(self._registry.unused_builds(unmarked, at_once=at_once))
-
-    def _is_abandoned(self, change: RowChange) -> bool:
-        """Whether the node of a build has died or lost its lock, so that its mark is not valid."""
-        with self._locks.hold(change.outcome, 0) as locked:
-            if locked is None:
-                return False
-            if locked.change.build == change.build:
-                if locked.is_interrupted:
-                    locked.overtake()
-                else:
-                    locked.close_change()
-            return True
+    def drop(self, builds: Iterable[str]) -> None:
+        for build in builds:
+            for table in ("funnel_outcomes", "funnel_outcome_values", "funnel_outcome_unitless"):
+                self._warehouse.command(
+                    f"ALTER TABLE {table} DROP PARTITION {{build:String}}", {"build": build}
+                )

@@ -1,90 +1,88 @@
 """Reads and writes the changes of stored outcomes in the metadata DB."""
 
 from collections.abc import Collection
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, delete, select, text, update
+from sqlalchemy import Connection, delete, select, text, update
 
-from penstock.funnels.outcomes.model import RowChange
+from penstock.funnels.outcomes.model import Overtaken, RowChange
+from penstock.metadb.database import Database
 from penstock.metadb.tables import outcome_claims
 
 c = outcome_claims.c
 _FIELDS = (c.outcome, c.number, c.is_open, c.build, c.opened_at, c.read_until, c.dropped_until)
-
-_OPEN_FIRST = text("""
+_ADD = text("""
     INSERT INTO outcome_claims
         (outcome, number, is_open, build, opened_at, read_until, dropped_until)
-    VALUES (:outcome, :number, TRUE, :build, :opened_at, :read_until, 0)
-    ON CONFLICT (outcome) DO UPDATE SET
-        number = excluded.number, is_open = TRUE, build = excluded.build,
-        opened_at = excluded.opened_at, read_until = excluded.read_until
-    WHERE outcome_claims.number = 0
-    RETURNING number
-""")
-_DROP = text("""
-    INSERT INTO outcome_claims
-        (outcome, number, is_open, build, opened_at, read_until, dropped_until)
-    VALUES (:outcome, 0, FALSE, '', 0, 0, :dropped_until)
-    ON CONFLICT (outcome) DO UPDATE SET dropped_until = excluded.dropped_until
+    VALUES (:outcome, 0, FALSE, '', 0, 0, 0)
+    ON CONFLICT (outcome) DO NOTHING
 """)
 
 
-def find(db: Connection, outcome: str) -> RowChange:
-    """Return the last change of an outcome, or an empty change if there was none."""
-    row = db.execute(select(*_FIELDS).where(c.outcome == outcome)).first()
-    return RowChange(outcome) if row is None else RowChange(*row)
+class RowChanges:
+    """The last change of each outcome's rows. Methods block, and raise `StoreUnavailable`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def last(self, outcome: str) -> RowChange:
+        """Return the last change of an outcome, or an empty change if there was none."""
+        with self._database.read() as db:
+            row = db.execute(select(*_FIELDS).where(c.outcome == outcome)).first()
+        return RowChange(outcome) if row is None else RowChange(*row)
+
+    def with_builds(self) -> list[RowChange]:
+        """Return the changes whose builds have not ended, including those of nodes that died."""
+        with self._database.read() as db:
+            return [RowChange(*row) for row in db.execute(select(*_FIELDS).where(c.build != ""))]
+
+    def open(self, last: RowChange, opened: RowChange) -> None:
+        """Record that a change begins. Raises `Overtaken` if `last` is no longer the last one."""
+        with self._database.write() as db:
+            if last.number == 0:
+                db.execute(_ADD, {"outcome": last.outcome})
+            _replace(
+                db,
+                last,
+                number=opened.number,
+                is_open=True,
+                build=opened.build,
+                opened_at=opened.opened_at_ms,
+                read_until=opened.read_until_ms,
+            )
+
+    def close(self, change: RowChange) -> None:
+        """Record that a change has ended. Raises `Overtaken` if it is no longer the last one."""
+        with self._database.write() as db:
+            _replace(db, change, is_open=False, build="")
+
+    def drop_until(self, outcome: str, until_ms: int) -> None:
+        """Keep all nodes from building the outcome until this time."""
+        with self._database.write() as db:
+            db.execute(_ADD, {"outcome": outcome})
+            db.execute(
+                update(outcome_claims).where(c.outcome == outcome).values(dropped_until=until_ms)
+            )
+
+    def forget(self, before_ms: int, now_ms: int, with_rows: Collection[str]) -> None:
+        """Delete changes that were opened before `before_ms` and have no running build.
+
+        Keeps the changes of outcomes that have rows or must not be built now.
+        """
+        with self._database.write() as db:
+            db.execute(
+                delete(outcome_claims).where(
+                    c.opened_at < before_ms,
+                    c.build == "",
+                    c.dropped_until < now_ms,
+                    c.outcome.not_in(with_rows),
+                )
+            )
 
 
-def open_change(db: Connection, seen: RowChange, opened: RowChange) -> bool:
-    """Record that a change begins. Returns False if `seen` is no longer the last change."""
-    values = {
-        "number": opened.number,
-        "build": opened.build,
-        "opened_at": opened.opened_at_ms,
-        "read_until": opened.read_until_ms,
-    }
-    if seen.number == 0:
-        result = db.execute(_OPEN_FIRST, {"outcome": opened.outcome, **values})
-    else:
-        again = update(outcome_claims).where(*_is(seen)).values(is_open=True, **values)
-        result = db.execute(again.returning(c.number))
-    return result.first() is not None
-
-
-def close_change(db: Connection, change: RowChange) -> bool:
-    """Record that the change has ended. Returns False if it is no longer the last change."""
-    closed = db.execute(
-        update(outcome_claims)
-        .where(*_is(change))
-        .values(is_open=False, build="")
-        .returning(c.number)
-    )
-    return closed.first() is not None
-
-
-def drop_until(db: Connection, outcome: str, until_ms: int) -> None:
-    """Keep all nodes from building the outcome until this time."""
-    db.execute(_DROP, {"outcome": outcome, "dropped_until": until_ms})
-
-
-def forget(db: Connection, before_ms: int, now_ms: int, with_rows: Collection[str]) -> None:
-    """Delete changes that were opened before `before_ms` and have no running build.
-
-    Keeps the changes of outcomes that have rows or must not be built now.
-    """
-    db.execute(
-        delete(outcome_claims).where(
-            c.opened_at < before_ms,
-            c.build == "",
-            c.dropped_until < now_ms,
-            c.outcome.not_in(with_rows),
-        )
-    )
-
-
-def builds(db: Connection) -> list[RowChange]:
-    """Return the changes whose builds have not ended, including those of nodes that died."""
-    return [RowChange(*row) for row in db.execute(select(*_FIELDS).where(c.build != ""))]
-
-
-def _is(change: RowChange) -> tuple[ColumnElement[bool], ...]:
-    return c.outcome == change.outcome, c.number == change.number
+def _replace(db: Connection, last: RowChange, **values: Any) -> None:
+    """Replace the record of a change. Raises `Overtaken` if it is no longer the last one."""
+    is_last = (c.outcome == last.outcome, c.number == last.number)
+    replaced = db.execute(update(outcome_claims).where(*is_last).values(values).returning(c.number))
+    if replaced.first() is None:
+        raise Overtaken

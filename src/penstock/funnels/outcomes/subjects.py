@@ -1,11 +1,9 @@
 """The subjects of a saved funnel: its current definition over one website, or over all."""
 
-from collections.abc import Sequence
-
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.errors import Conflict, Malformed, NotFound
 from penstock.base.ids import WebsiteId, WorkspaceId
-from penstock.funnels.outcomes.model import Mark, Subject
+from penstock.funnels.outcomes.model import Subject
 from penstock.funnels.queries.resolve import SavedFunnel, resolve_definition
 from penstock.funnels.queries.scope import authorise_websites
 from penstock.funnels.saved.service import FunnelService
@@ -17,19 +15,20 @@ class SubjectReader:
     def __init__(self, websites: WebsiteService, funnels: FunnelService) -> None:
         self._websites, self._funnels = websites, funnels
 
-    def subjects(self, workspace_id: WorkspaceId, funnel_id: str) -> Sequence[Subject]:
-        """Return subjects of the current revision: over all websites, and over each website.
+    def current(self, workspace_id: WorkspaceId, funnel_id: str, outcome: str) -> Subject | None:
+        """Return the subject with this outcome, over all websites or over one website.
 
-        Returns no subjects for a deleted funnel.
+        Returns None if the funnel was deleted, or if its current revision has no such subject.
         """
         try:
             _, saved = self._funnels.definition_at(workspace_id, funnel_id, None)
             definition = self._funnels.resolve(workspace_id, saved)
         except (NotFound, Malformed, Conflict):
-            return ()
+            return None
         websites = self._websites.select_websites(workspace_id, None)
         ids = tuple(WebsiteId(website.id) for website in websites)
-        return [Subject(definition, scope) for scope in (ids, *((website,) for website in ids))]
+        subjects = (Subject(definition, scope) for scope in (ids, *((each,) for each in ids)))
+        return next((subject for subject in subjects if subject.outcome == outcome), None)
 
     def subject(self, workspace_id: WorkspaceId, funnel_id: str, website_id: str | None) -> Subject:
         """Return the subject for the current revision over one website, or over all websites.
@@ -41,13 +40,3 @@ class SubjectReader:
         definition = resolve_definition(self._funnels, workspace_id, source).saved_definition
         scope = authorise_websites(self._websites, workspace_id, website_id)
         return Subject(definition, scope.website_ids)
-
-    def is_current(self, subject: Subject, workspace_id: WorkspaceId, funnel_id: str) -> bool:
-        """Whether the subject belongs to the funnel's current revision."""
-        current = self.subjects(workspace_id, funnel_id)
-        return any(each.outcome == subject.outcome for each in current)
-
-    def subject_of(self, mark: Mark) -> Subject | None:
-        """Return the subject of a mark; None if the funnel has changed since."""
-        current = self.subjects(mark.workspace_id, mark.funnel_id)
-        return next((each for each in current if each.outcome == mark.outcome), None)

@@ -4,5 +4,5 @@ INSERT INTO funnel_outcome_marks
         asked_at)
 SELECT
     {outcome:String}, {number:UInt64}, {build:String}, {workspace_id:String}, {funnel_id:String},
-    {events_block:Int64}, {events:UInt64}, {read_until:Int64}, {next_event:Int64},
-        {queried_at:Int64}
+    {events_block:Int64}, {events:UInt64}, {read_until_ms:Int64}, {next_event_ms:Int64},
+        {queried_at_ms:Int64}

@@ -1,4 +1,4 @@
-"""In-memory state of stored outcomes, shared by the queries and the worker of one process.
+"""State of stored outcomes in memory, which the queries and the worker of a process share.
 
 State that other processes need is kept in the stores: see `penstock.funnels.outcomes.locks`.
 """
@@ -6,6 +6,7 @@ State that other processes need is kept in the stores: see `penstock.funnels.out
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from threading import Lock
 
 from penstock.base.clock import Clock
@@ -18,20 +19,19 @@ it.
 """
 
 
-class OutcomeRegistry:
+class OutcomeCache:
     """Marks, readers and pending builds of stored outcomes in this process. Thread-safe."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._state = Lock()  # guards all fields below
-        # Times are elapsed milliseconds, except in `_queried_at_ms`, which is wall-clock time.
+        # Times are elapsed milliseconds.
         self._marks: dict[str, Mark] = {}
         self._pending: dict[str, PendingBuild] = {}
         self._unmarked_since_ms: dict[str, int] = {}  # builds without a mark
         self._readers = Counter[str]()  # number of statements that read each build
         self._not_storable = set[str]()  # only a restart clears this set
         self._not_before_ms: dict[str, int] = {}
-        self._queried_at_ms: dict[str, int] = {}
 
     def mark(self, outcome: str) -> Mark | None:
         """Return the last mark that this process read or saved.
@@ -51,37 +51,18 @@ class OutcomeRegistry:
             self._marks[mark.outcome] = mark
 
     def note_query(self, outcome: str, at_ms: int) -> None:
-        """Record that a query asked for the outcome, on this node or on another."""
+        """Record the time of a query about the outcome on another node, in wall-clock time."""
         with self._state:
-            self._queried_at_ms[outcome] = max(at_ms, self._queried_at_ms.get(outcome, 0))
-
-    def queried_at_ms(self, mark: Mark) -> int:
-        """Return the time of the last query for the outcome.
-
-        It may take half an hour until a query on another node is included.
-        """
-        with self._state:
-            return max(mark.queried_at_ms, self._queried_at_ms.get(mark.outcome, 0))
+            mark = self._marks.get(outcome)
+            if mark is not None and mark.queried_at_ms < at_ms:
+                self._marks[outcome] = replace(mark, queried_at_ms=at_ms)
 
     def forget(self, outcome: str) -> None:
         """Remove the mark of an outcome whose rows are no longer in use."""
         with self._state:
-            self._queried_at_ms.pop(outcome, None)
             mark = self._marks.pop(outcome, None)
             if mark is not None:
                 self._unmarked_since_ms[mark.build] = self._clock.elapsed_ms()
-
-    def forget_dropped(self, seen: Iterable[Mark], stored: Iterable[Mark]) -> None:
-        """Forget outcomes whose rows other processes have dropped.
-
-        seen: the marks in memory before the stored ones were read.
-        """
-        dropped = {mark.outcome: mark for mark in seen}
-        for mark in stored:
-            dropped.pop(mark.outcome, None)
-        for outcome, mark in dropped.items():
-            if self.mark(outcome) == mark:
-                self.forget(outcome)
 
     def discard_build(self, build: str) -> None:
         """Allow the rows of a build that never had a mark to be dropped at once."""
@@ -143,9 +124,12 @@ class OutcomeRegistry:
             )
 
     def request_build(self, subject: Subject, workspace_id: WorkspaceId, funnel_id: str) -> None:
+        """Add a pending build, unless there is one or the outcome cannot be stored."""
+        outcome = subject.outcome
         with self._state:
-            build = PendingBuild(subject, workspace_id, funnel_id)
-            self._pending.setdefault(subject.outcome, build)
+            if outcome not in self._not_storable:
+                build = PendingBuild(subject, workspace_id, funnel_id)
+                self._pending.setdefault(outcome, build)
 
     def pending_build(self, outcome: str) -> PendingBuild | None:
         """Return the outcome's waiting or running build."""
@@ -156,18 +140,7 @@ class OutcomeRegistry:
         with self._state:
             return list(self._pending.values())
 
-    def start_build(self, build: PendingBuild) -> bool:
-        """Record that a build starts. Returns False if it was cancelled."""
-        with self._state:
-            build.started_at_ms = self._clock()
-            return not build.is_cancelled
-
     def end_build(self, build: PendingBuild) -> None:
         """Remove a pending build, whether or not it succeeded."""
         with self._state:
             self._pending.pop(build.subject.outcome, None)
-
-    def cancel_build(self, build: PendingBuild) -> None:
-        """Keep a pending build from starting. To stop a running build, also stop its work."""
-        with self._state:
-            build.is_cancelled = True
