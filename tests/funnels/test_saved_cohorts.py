@@ -188,7 +188,7 @@ def test_a_list_that_cannot_be_saved_leaves_nothing(
         raise RuntimeError
 
     with monkeypatch.context() as patched:
-        patched.setattr(service.store, "complete", fail)
+        patched.setattr(service.store, "mark_complete", fail)
         assert post(scene, funnel_id).status_code == 500
     assert scene.client.get("/api/cohorts").json()["total"] == 0
     assert save(scene, funnel_id)["visitors"] == 2

@@ -119,7 +119,7 @@ class SavedCohortService:
                     store.add_members(db, cohort_id, share)
             with self._database.write() as db:
                 if not is_rule:
-                    store.complete(db, cohort_id)
+                    store.mark_complete(db, cohort_id)
                 target = f"{cohort_id} {cohort.name}"
                 audit.record(db, actor, Action.COHORT_CREATED, target, self._clock())
         except BaseException:
@@ -170,7 +170,7 @@ class SavedCohortService:
     def delete(self, actor: Caller, cohort_id: str) -> None:
         with self._database.write() as db:
             saved = _existing(store.cohort(db, actor.workspace_id, cohort_id, hold=True))
-            store.hide(db, cohort_id)
+            store.mark_incomplete(db, cohort_id)
             target = f"{cohort_id} {saved.name}"
             audit.record(db, actor, Action.COHORT_DELETED, target, self._clock())
         self._remove(cohort_id)

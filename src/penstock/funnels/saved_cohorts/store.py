@@ -90,13 +90,11 @@ def add_members(db: Connection, cohort_id: CohortId, members: Sequence[Member]) 
     return len(rows)
 
 
-def complete(db: Connection, cohort_id: CohortId) -> int:
-    """Mark a list as complete. Returns its number of visitors."""
+def mark_complete(db: Connection, cohort_id: CohortId) -> None:
+    """Mark a list as complete, and save its number of visitors."""
     count = select(func.count()).where(cohort_visitors.c.cohort_id == cohort_id)
-    number = db.execute(count).scalar_one()
-    changed = {"visitors": number, "is_complete": True}
+    changed = {"visitors": db.execute(count).scalar_one(), "is_complete": True}
     db.execute(update(saved_cohorts).where(saved_cohorts.c.id == cohort_id).values(changed))
-    return number
 
 
 def abandoned(db: Connection, workspace_id: WorkspaceId, before_ms: int) -> Sequence[str]:
@@ -132,7 +130,7 @@ def rename(db: Connection, cohort_id: str, name: str, now_ms: int) -> None:
     db.execute(update(saved_cohorts).where(saved_cohorts.c.id == cohort_id).values(changed))
 
 
-def hide(db: Connection, cohort_id: str) -> None:
+def mark_incomplete(db: Connection, cohort_id: str) -> None:
     """Mark a cohort as incomplete, so that nothing reads it while it is being deleted."""
     this = saved_cohorts.c.id == cohort_id
     db.execute(update(saved_cohorts).where(this).values(is_complete=False))
