@@ -41,7 +41,7 @@ from penstock.funnels.queries.resolve import DefinitionSource, resolve_definitio
 from penstock.funnels.queries.schema import DirectReason, ServedFrom
 from penstock.funnels.queries.scope import authorise_websites
 from penstock.funnels.queries.single_flight_cache import NotCached, SingleFlightCache
-from penstock.funnels.queries.snapshot import SnapshotReader
+from penstock.funnels.queries.snapshot import SnapshotReader, SnapshotRequest
 from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.statements.membership import member_texts
 from penstock.funnels.statements.query import DataProfile, Statement
@@ -141,19 +141,9 @@ class FunnelQueryRunner:
             members=self._members(workspace_id, funnel.definition),
             reads_all_traits=reads_all_traits,
         )
+        request = SnapshotRequest(workspace_id, funnel.definition, params, selection.as_of_ms)
         with self._engine.explain_errors():
-            if only_cached:
-                snapshot = self._snapshots.take_cached(
-                    workspace_id, funnel.definition, params, selection.as_of_ms
-                )
-            else:
-                snapshot = self._snapshots.take(
-                    workspace_id,
-                    funnel.definition,
-                    params,
-                    selection.as_of_ms,
-                    is_fresh=is_fresh,
-                )
+            snapshot = self._snapshots.take(request, is_fresh=is_fresh, only_cached=only_cached)
         return QueryContext(
             workspace_id=workspace_id,
             funnel_id=funnel.funnel_id,
@@ -195,12 +185,11 @@ class FunnelQueryRunner:
         Raises the same errors as step 4 of `prepare`.
         """
         params = replace(context.params, start_ms=start_ms, end_ms=end_ms)
-        key = (context.workspace_id, context.definition, params, as_of_ms)
+        request = SnapshotRequest(context.workspace_id, context.definition, params, as_of_ms)
         with self._engine.explain_errors():
-            if context.only_cached:
-                snapshot = self._snapshots.take_cached(*key)
-            else:
-                snapshot = self._snapshots.take(*key, is_fresh=context.is_fresh)
+            snapshot = self._snapshots.take(
+                request, is_fresh=context.is_fresh, only_cached=context.only_cached
+            )
         return replace(
             context, params=snapshot.params, profile=snapshot.profile, version=snapshot.version
         )

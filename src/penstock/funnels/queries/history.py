@@ -15,7 +15,7 @@ def spans_after_last_pause(spans_ms: Sequence[tuple[int, int]]) -> Sequence[tupl
 
     spans_ms: first and last time of each span, in ascending order.
     """
-    for place in range(len(spans_ms) - 1, 0, -1):
-        if spans_ms[place][0] - spans_ms[place - 1][1] > MAX_PAUSE_MS:
-            return spans_ms[place:]
+    for index in range(len(spans_ms) - 1, 0, -1):
+        if spans_ms[index][0] - spans_ms[index - 1][1] > MAX_PAUSE_MS:
+            return spans_ms[index:]
     return spans_ms

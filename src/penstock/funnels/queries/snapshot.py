@@ -20,6 +20,21 @@ from penstock.warehouse.client import Warehouse
 _MAX_CACHED = 1_000
 
 
+class SnapshotRequest(NamedTuple):
+    """A query that needs a snapshot. as_of_ms: the evaluation time; None for the current time."""
+
+    workspace_id: WorkspaceId
+    definition: Definition
+    params: QueryParams
+    as_of_ms: int | None = None
+
+    def key(self, version: DataVersion) -> Hashable:
+        """Return everything that determines the evaluation at a version."""
+        params = self.params
+        selected = params.website_ids, params.scope_ids, params.start_ms, params.end_ms
+        return self.workspace_id, self.definition, *selected, self.as_of_ms, version
+
+
 class EvaluationSnapshot(NamedTuple):
     """An evaluation time, and the profile of the data at that time."""
 
@@ -52,38 +67,18 @@ class SnapshotReader:
         )
 
     def take(
-        self,
-        workspace_id: WorkspaceId,
-        definition: Definition,
-        params: QueryParams,
-        as_of_ms: int | None = None,
-        *,
-        is_fresh: bool,
+        self, request: SnapshotRequest, *, is_fresh: bool, only_cached: bool = False
     ) -> DataSnapshot:
         """Take a snapshot for a query. Raises QueryFailed if the engine cannot run a statement.
 
-        as_of_ms: the evaluation time; None for the current time.
+        only_cached: return an earlier snapshot without waiting, and raise `NotCached` if none is
+        still valid.
         """
-        version = self._versions.read(_scope(definition, params))
-        evaluation = self._evaluation(
-            workspace_id, definition, params, as_of_ms, version, is_fresh=is_fresh
-        )
-        return _snapshot(params, evaluation, version)
-
-    def take_cached(
-        self,
-        workspace_id: WorkspaceId,
-        definition: Definition,
-        params: QueryParams,
-        as_of_ms: int | None = None,
-    ) -> DataSnapshot:
-        """Return an earlier snapshot without waiting. Raises `NotCached` if none is still valid."""
-        version = self._versions.read_at_once(_scope(definition, params))
-        evaluation = self._evaluations.get_cached(
-            _evaluation_key(workspace_id, definition, params, as_of_ms, version),
-            is_usable=lambda evaluation: evaluation.holds_at(self._time(as_of_ms)),
-        )
-        return _snapshot(params, evaluation, version)
+        read_version = self._versions.read_at_once if only_cached else self._versions.read
+        version = read_version(_scope(request.definition, request.params))
+        evaluation = self._evaluation(request, version, is_fresh=is_fresh, only_cached=only_cached)
+        params = replace(request.params, evaluated_at_ms=evaluation.evaluated_at_ms)
+        return DataSnapshot(params, evaluation.profile, version)
 
     def is_unchanged(
         self, definition: Definition, params: QueryParams, version: DataVersion
@@ -92,68 +87,40 @@ class SnapshotReader:
         return self._versions.read(_scope(definition, params)) == version
 
     def _evaluation(
-        self,
-        workspace_id: WorkspaceId,
-        definition: Definition,
-        params: QueryParams,
-        as_of_ms: int | None,
-        version: DataVersion,
-        *,
-        is_fresh: bool,
+        self, request: SnapshotRequest, version: DataVersion, *, is_fresh: bool, only_cached: bool
     ) -> EvaluationSnapshot:
         """Return an earlier evaluation if its counts are still the same, or else a new one.
 
         Responses are therefore computed again only when they can differ, and the cohorts and pages
         of a report have the same evaluation time.
         """
+        _, definition, params, as_of_ms = request
+
+        def time_ms() -> int:
+            return self._clock() if as_of_ms is None else as_of_ms
 
         def evaluate() -> EvaluationSnapshot:
-            evaluated = replace(params, evaluated_at_ms=self._time(as_of_ms))
+            evaluated = replace(params, evaluated_at_ms=time_ms())
             profile = self._profiles.read(evaluated, definition.window_s, version)
             return EvaluationSnapshot(evaluated.evaluated_at_ms, profile)
 
+        def is_usable(evaluation: EvaluationSnapshot) -> bool:
+            return evaluation.holds_at(time_ms())
+
+        if only_cached:
+            return self._evaluations.get_cached(request.key(version), is_usable=is_usable)
         if not is_fresh:
             return evaluate()
         return self._evaluations.get(
-            _evaluation_key(workspace_id, definition, params, as_of_ms, version),
+            request.key(version),
             evaluate,
-            is_usable=lambda evaluation: evaluation.holds_at(self._time(as_of_ms)),
+            is_usable=is_usable,
             is_current=lambda: self.is_unchanged(definition, params, version),
         ).value
-
-    def _time(self, as_of_ms: int | None) -> int:
-        return self._clock() if as_of_ms is None else as_of_ms
 
 
 def _scope(definition: Definition, params: QueryParams) -> VersionScope:
     reads_traits = params.reads_all_traits or bool(definition.read_traits)
     return VersionScope(
         params.website_ids, params.scope_ids, params.scope_ids if reads_traits else ()
-    )
-
-
-def _evaluation_key(
-    workspace_id: WorkspaceId,
-    definition: Definition,
-    params: QueryParams,
-    as_of_ms: int | None,
-    version: DataVersion,
-) -> Hashable:
-    return (
-        workspace_id,
-        definition,
-        params.website_ids,
-        params.scope_ids,
-        params.start_ms,
-        params.end_ms,
-        as_of_ms,
-        version,
-    )
-
-
-def _snapshot(
-    params: QueryParams, evaluation: EvaluationSnapshot, version: DataVersion
-) -> DataSnapshot:
-    return DataSnapshot(
-        replace(params, evaluated_at_ms=evaluation.evaluated_at_ms), evaluation.profile, version
     )
