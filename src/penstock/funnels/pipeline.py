@@ -13,6 +13,7 @@ Values are passed on and never changed afterwards.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cache, partial
 from hashlib import sha256
@@ -23,7 +24,7 @@ import structlog
 
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
-from penstock.base.errors import Fault, NotFound, StoreUnavailable
+from penstock.base.errors import Fault, Malformed, NotFound, StoreUnavailable
 from penstock.base.ids import WorkspaceId
 from penstock.base.metrics import counter
 from penstock.funnels.definitions.model import Definition
@@ -89,15 +90,13 @@ class FunnelQueryRunner:
         *,
         wait_until_shipped: WaitUntilShipped,
         outcomes: OutcomeService,
-        read_members: ReadMembers,
     ) -> None:
-        self._read_members = read_members
+        """Create a runner for queries that do not filter by saved cohorts."""
+        self._read_members: ReadMembers = _read_no_members
         self._outcomes = outcomes
         self._websites, self._funnels, self._clock = websites, funnels, clock
-        self._wait_until_shipped, self._fresh_wait_s = (
-            wait_until_shipped,
-            settings.limits.fresh_wait_s,
-        )
+        self._wait_until_shipped = wait_until_shipped
+        self._fresh_wait_s = settings.limits.fresh_wait_s
         self._engine = Engine(warehouse, settings, clock)
         self._snapshots = SnapshotReader(warehouse, clock)
         self._cache: SingleFlightCache[EngineRows] = SingleFlightCache(
@@ -105,6 +104,12 @@ class FunnelQueryRunner:
             weigh=lambda rows: 1 + len(rows.rows),
             max_value_weight=_MAX_CACHED_ROWS_PER_RESULT,
         )
+
+    def with_cohorts(self, read_members: ReadMembers) -> "FunnelQueryRunner":
+        """Return a runner that shares the cache of this one, and also filters by saved cohorts."""
+        runner = copy(self)
+        runner._read_members = read_members
+        return runner
 
     def prepare(
         self,
@@ -315,6 +320,11 @@ class FunnelQueryRunner:
         result = run(build_statement(context.profile))
         self._outcomes.note_direct(context, monotonic() - began_s)
         return result, reason
+
+
+def _read_no_members(workspace_id: WorkspaceId, cohort_id: str) -> Sequence[int]:
+    """Stand in for the reader of members in a runner that does not filter by saved cohorts."""
+    raise Malformed(f"The members of the cohort {cohort_id} cannot be read here.")
 
 
 def _cache_key(context: QueryContext, statement: Statement) -> bytes:

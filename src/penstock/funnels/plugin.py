@@ -126,7 +126,7 @@ def build(
     subjects = SubjectReader(accounts.website_service, funnels)
     outcome_worker = OutcomeWorker(warehouse, database, subjects, settings, clock, core.attempts)
     outcomes = OutcomeService(outcome_worker, settings, clock)
-    runner = FunnelQueryRunner(
+    rule_runner = FunnelQueryRunner(
         warehouse,
         accounts.website_service,
         funnels,
@@ -134,8 +134,10 @@ def build(
         clock,
         wait_until_shipped=wait_until_shipped,
         outcomes=outcomes,
-        read_members=lambda workspace_id, cohort_id: cohorts.members(workspace_id, cohort_id),
     )
+    # The rule of a cohort cannot depend on another cohort, so its runner does not read cohorts.
+    rules = SavedCohortService(database, rule_runner, warehouse, accounts.website_service, clock)
+    runner = rule_runner.with_cohorts(rules.members)
     cohorts = SavedCohortService(database, runner, warehouse, accounts.website_service, clock)
     units, insights = UnitService(runner), InsightService(runner)
     results = ResultsService(runner, funnels, read_gaps, read_lost_events)
