@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.funnels.insights.schema import TrendBucketRecord
+from penstock.web.pages.charts import Rates, rate_lines
 
 WIDTH, HEIGHT, _MARGIN = 120, 32, 2
 
@@ -31,28 +32,15 @@ def sparkline(buckets: Sequence[TrendBucketRecord], *, has_window: bool = True) 
 
     has_window: without a conversion window every rate may still rise, so the line is not split.
     """
+    lines = rate_lines(buckets, has_window=has_window)
     rates = [bucket.conversion_rate for bucket in buckets]
     known = [rate for rate in rates if rate is not None]
-    maturing = (index for index, bucket in enumerate(buckets) if bucket.maturing)
-    turn = next(maturing, len(buckets)) if has_window else len(buckets)
-    bounds = [
-        bucket.final_rate.upper if bucket.final_rate and index >= turn else rate
-        for index, (bucket, rate) in enumerate(zip(buckets, rates, strict=True))
-    ]
-    top = max((rate for rate in bounds if rate is not None), default=0) or 1
-    intervals = max(len(buckets) - 1, 1)
-
-    def points_of(rates: Sequence[float | None]) -> list[str | None]:
-        return [
-            None if rate is None else _point(index / intervals, rate / top)
-            for index, rate in enumerate(rates)
-        ]
-
-    points, start = points_of(rates), max(turn - 1, 0)
+    bounds = (rate for rate in (*lines.settled, *lines.highest) if rate is not None)
+    top = max(bounds, default=0) or 1
     return Sparkline(
-        settled=_lines(points[:turn]),
-        maturing=_lines(points[start:]) if turn < len(buckets) else [],
-        highest=_lines(points_of(bounds)[start:]) if turn < len(buckets) else [],
+        settled=_polylines(lines.settled, top),
+        maturing=_polylines(lines.lowest, top),
+        highest=_polylines(lines.highest, top),
         first=known[0] if known else None,
         last=known[-1] if known else None,
     )
@@ -65,12 +53,13 @@ def _point(x: float, y: float) -> str:
     return f"{left:.1f},{top:.1f}"
 
 
-def _lines(points: Sequence[str | None]) -> list[str]:
-    """Return one line for each run of points without gaps. A single point is drawn as a dot."""
+def _polylines(rates: Rates, top: float) -> list[str]:
+    """Return one line for each run of rates without gaps. A single rate is drawn as a dot."""
     runs: list[list[str]] = [[]]
-    for point in points:
-        if point is None:
+    intervals = max(len(rates) - 1, 1)
+    for index, rate in enumerate(rates):
+        if rate is None:
             runs.append([])
         else:
-            runs[-1].append(point)
+            runs[-1].append(_point(index / intervals, rate / top))
     return [" ".join(run if len(run) > 1 else run * 2) for run in runs if run]

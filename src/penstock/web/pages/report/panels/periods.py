@@ -1,14 +1,15 @@
 """The comparison with an earlier period: figures, steps, cohorts and days of both."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.base.clock import iso, parse_time
+from penstock.base.clock import iso
 from penstock.base.paging import MAX_PAGE_SIZE
 from penstock.funnels.insights.schema import TrendBucketRecord
 from penstock.funnels.periods.schema import DayChangeRecord, PeriodsQuery, PeriodsRecord
 from penstock.funnels.results.schema import AggregateRecord
+from penstock.web.pages.charts import Series, chart, rate_lines, rate_series
 from penstock.web.pages.report.panels.context import ReportContext
 
 
@@ -33,8 +34,9 @@ def compare_periods(context: ReportContext) -> dict[str, Any]:
     """Return the comparison, or `obstacle`: why there is none."""
     page, query = context.page, context.query
     window_s = page.definition.window_s
-    obstacle = query.compare_error(page.now_ms, window_s or 0)
-    span = query.span(page.now_ms, window_s or 0)
+    now_ms = page.now_ms
+    obstacle = query.compare_error(now_ms, window_s or 0)
+    span = query.span(now_ms, window_s or 0)
     if obstacle or span is None or window_s is None:
         return {"obstacle": obstacle}
     start_ms, end_ms = query.earlier_span(span)
@@ -76,39 +78,16 @@ def _median_s(aggregate: AggregateRecord) -> float | None:
     return None if minutes is None else minutes * 60
 
 
-def _chart(days: Sequence[DayChangeRecord], zone: str) -> Mapping[str, Any]:
-    """Return the input for `static/charts.js`: the rates of settled days of both periods, and
-    broken lines with the lowest rate that open days can reach, dashed, and the highest, dotted.
-    """
-    now, before = [day.bucket for day in days], [day.bucket_before for day in days]
-    return {
-        "times": [parse_time(bucket.from_) // 1000 for bucket in now],
-        "zone": zone,
-        "axes": {"x": "Day of entry in this period", "y": "Conversion rate"},
-        "series": [
-            *_lines(now, "This period", "series-1"),
-            *_lines(before, "Earlier period", "series-2"),
-        ],
-    }
+def _chart(days: Sequence[DayChangeRecord], zone: str) -> dict[str, Any]:
+    """Return the chart of the rates of both periods."""
+    series = [
+        *_series([day.bucket for day in days], "This period", "series-1"),
+        *_series([day.bucket_before for day in days], "Earlier period", "series-2"),
+    ]
+    axes = ("Day of entry in this period", "Conversion rate")
+    return chart([day.bucket.from_ for day in days], zone, axes, series)
 
 
-def _lines(
-    buckets: Sequence[TrendBucketRecord], label: str, colour: str
-) -> Iterator[Mapping[str, Any]]:
-    first_open = next((at for at, day in enumerate(buckets) if day.maturing), len(buckets))
-    style = {"style": "percent", "colour": colour}
-    settled = [day.conversion_rate if at < first_open else None for at, day in enumerate(buckets)]
-    yield {"label": label, "values": settled, **style}
-    if first_open == len(buckets):
-        return
-    for name, is_highest in (("at least", False), ("at most", True)):
-        values = [
-            None
-            if at < first_open - 1
-            else day.final_rate.upper
-            if is_highest and at >= first_open and day.final_rate is not None
-            else day.conversion_rate
-            for at, day in enumerate(buckets)
-        ]
-        line = "dotted" if is_highest else "dashed"
-        yield {"label": f"{label}, {name}", "values": values, "line": line, **style}
+def _series(buckets: Sequence[TrendBucketRecord], label: str, colour: str) -> list[Series]:
+    labels = (label, f"{label}, at least", f"{label}, at most")
+    return rate_series(rate_lines(buckets), labels, colour)
