@@ -1,6 +1,6 @@
 """Objects that every room is built on, and the parts that a room adds to the application."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple
@@ -41,14 +41,14 @@ class Room:
 
     Each field is a service; handlers request it by the field's name. routes: the room's HTTP
     handlers. direct_routes: the handlers that bypass the framework (`penstock.http.direct`).
-    request_objects: coroutine functions that provide the other objects that handlers may name, once
-    for each request (`penstock.http.handlers`).
+    request_objects: what provides the other objects that handlers may name, once for each request
+    (`Provider` in `penstock.http.handlers`).
     """
 
     routes: ClassVar[Sequence[HTTPRouteHandler]] = ()
     direct_routes: ClassVar[Sequence[HTTPRouteHandler]] = ()
     dependencies: ClassVar[Mapping[str, Provide]] = {}
-    request_objects: ClassVar[Mapping[str, Callable[..., Awaitable[Any]]]] = {}
+    request_objects: ClassVar[Mapping[str, Callable[..., Any]]] = {}
 
     @classmethod
     def service_names(cls) -> list[str]:

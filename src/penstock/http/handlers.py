@@ -15,9 +15,9 @@ in a thread, and an `async def` on the event loop. It returns a record, a `Listi
 None, or a whole response.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
-from inspect import iscoroutinefunction, signature
+from inspect import isawaitable, iscoroutinefunction, signature
 from types import NoneType
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
@@ -44,8 +44,10 @@ from penstock.http.read_only import ReadOnlyFields, split_read_only
 from penstock.http.requests import AnyRequest
 from penstock.http.schema import Input, Query
 
-Provider = Callable[..., Awaitable[Any]]
-"""Provides an object of a request. Its parameters are objects by their names."""
+Provider = Callable[..., Any]
+"""Provides an object of a request: a class, or a coroutine function if it must wait for something.
+Its parameters are objects by their names.
+"""
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
@@ -256,7 +258,8 @@ class _RequestObjects:
             if provider is None:
                 return getattr(self._objects.services, name)
             needs = {each: await self.find(each) for each in provider.needs}
-            self.known[name] = await provider.provide(**needs)
+            provided = provider.provide(**needs)
+            self.known[name] = await provided if isawaitable(provided) else provided
         return self.known[name]
 
 

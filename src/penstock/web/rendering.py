@@ -15,6 +15,7 @@ from penstock import __version__
 from penstock.base.clock import iso, parse_time
 from penstock.base.patterns import Pattern
 from penstock.base.wording import utc_time
+from penstock.funnels.definitions.operators import operators_by_group
 from penstock.http.requests import AnyRequest
 from penstock.web.assets import accepts_gzip, asset_url
 
@@ -106,7 +107,12 @@ _templates = Environment(
     lstrip_blocks=True,
     auto_reload=False,  # Templates are part of the program, so they never change while it runs.
 )
-_templates.globals.update(version=__version__, asset=asset_url, number_element=_number)
+_templates.globals.update(
+    version=__version__,
+    asset=asset_url,
+    number_element=_number,
+    operator_groups=operators_by_group(),
+)
 _templates.filters.update(
     breakable=_breakable,
     coded=_coded,

@@ -8,7 +8,6 @@ from urllib.parse import urlencode
 
 from anyio import to_thread
 from litestar import Response
-from litestar.di import NamedDependency
 from pydantic import ValidationError
 
 from penstock.accounts.confirmations.service import ConfirmationService
@@ -16,6 +15,8 @@ from penstock.accounts.model import CurrentUser, Role, Website
 from penstock.accounts.own_account.service import OwnAccountService
 from penstock.accounts.service import AccountService
 from penstock.accounts.session_cookies import session_token
+from penstock.accounts.websites.service import WebsiteService
+from penstock.base.clock import Clock
 from penstock.base.errors import Unauthorized
 from penstock.base.ids import WorkspaceId
 from penstock.base.paging import MAX_PAGE_SIZE, Page
@@ -23,7 +24,8 @@ from penstock.http.requests import AnyRequest, path_of, raw_path_of
 from penstock.http.schema import Query, faults_of
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.jobs.service import JobService
-from penstock.web.nav import NAV, SETTINGS
+from penstock.settings import Settings
+from penstock.web.nav import NAV, tabs_at
 from penstock.web.rendering import html
 
 Q = TypeVar("Q", bound=Query)
@@ -45,18 +47,27 @@ class LogInRequired(Exception):
         self.next_path = next_path
 
 
-@dataclass(frozen=True)
+@dataclass
 class View:
-    """One page for one reader: the Litestar dependency `view`.
+    """One page for one reader. Handlers get it by the name `view`, and its fields by theirs.
 
-    ignored: the error message for each invalid query parameter, so that the page can show them.
+    now_ms: time of the request. ignored: the error message for each invalid query parameter, so
+    that the page can show them.
     """
 
     request: AnyRequest
     reader: CurrentUser
     own_account: OwnAccountService
     confirmations: ConfirmationService
-    ignored: dict[str, str] = field(default_factory=dict)
+    website_service: WebsiteService
+    settings: Settings
+    clock: Clock
+    now_ms: int = field(init=False)
+    ignored: dict[str, str] = field(default_factory=dict, init=False)
+    _websites: list[Website] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.now_ms = self.clock()
 
     @property
     def workspace_id(self) -> WorkspaceId:
@@ -67,14 +78,37 @@ class View:
         return self.reader.role is Role.OWNER
 
     @property
+    def websites(self) -> list[Website]:
+        """All websites and apps of the workspace. Blocks."""
+        if self._websites is None:
+            self._websites = self.website_service.websites(self.workspace_id)
+        return self._websites
+
+    @property
+    def website_names(self) -> dict[str, str]:
+        """The names of all websites and apps by ID. Blocks."""
+        return names_of(self.websites)
+
+    def website(self, website_id: str | None) -> Website | None:
+        """Return the website with this ID; None if the workspace has none. Blocks."""
+        return next((site for site in self.websites if site.id == website_id), None)
+
+    def website_name(self, website_id: str | None) -> str | None:
+        """Return the name of the website with this ID; the ID if the workspace has none. Blocks."""
+        website = self.website(website_id)
+        return website_id if website is None else website.name
+
+    @property
     def requested_part(self) -> str | None:
         """ID of the element that htmx replaces; None for a whole page."""
         headers = self.request.headers
         return None if "hx-history-restore-request" in headers else headers.get("hx-target")
 
-    def query(self, model: type[Q]) -> Q:
+    def query(self, model: type[Q], websites: Sequence[Website] | None = None) -> Q:
         """Parse the query parameters. Skips unknown parameters, and records invalid ones in
         `ignored`.
+
+        websites: those that `websiteId` may name; None for any.
         """
         names = {info.alias or name for name, info in model.model_fields.items()}
         parameters = {
@@ -83,21 +117,16 @@ class View:
             if name in names and (value != "" or name in _MAY_BE_EMPTY)
         }
         try:
-            return model.model_validate(parameters)
+            query = model.model_validate(parameters)
         except ValidationError as error:
             messages = _messages(error)
-        self.ignored.update(messages)
-        invalid = set(messages) | (_PERIOD if _PERIOD & set(messages) else set())
-        return model.model_validate(
-            {name: value for name, value in parameters.items() if name not in invalid}
-        )
-
-    def drop_foreign_website(self, query: Q, websites: Sequence[Website]) -> Q:
-        """Return the query without a `websiteId` of another workspace, which is recorded in
-        `ignored`.
-        """
+            self.ignored.update(messages)
+            invalid = set(messages) | (_PERIOD if _PERIOD & set(messages) else set())
+            query = model.model_validate(
+                {name: value for name, value in parameters.items() if name not in invalid}
+            )
         website_id = getattr(query, "website_id", None)
-        if website_id is None or website_id in {website.id for website in websites}:
+        if websites is None or website_id in {None, *(website.id for website in websites)}:
             return query
         self.ignored["websiteId"] = "This workspace has no website or app with this ID."
         return query.model_copy(update={"website_id": None})
@@ -122,12 +151,15 @@ class View:
         parts: blocks that htmx may request. Each is one element whose ID is the block's name.
         """
         block = self.requested_part if self.requested_part in parts else None
+        path = path_of(self.request)
         shared = {
             "reader": self.reader,
             "view": self,
-            "path": path_of(self.request),
+            "path": path,
             "nav": [entry for entry in NAV if self.is_owner or not entry.for_owners],
-            "settings_nav": SETTINGS,
+            "tabs": tabs_at(path),
+            "base_url": self.settings.base_url,
+            "now_ms": self.now_ms,
         }
         if block is None:
             memberships = self.own_account.workspaces(self.reader.user, Page(1, MAX_PAGE_SIZE))
@@ -143,37 +175,7 @@ def _messages(error: ValidationError) -> Mapping[str, str]:
     }
 
 
-async def provide_view(
-    request: AnyRequest,
-    accounts: NamedDependency[AccountService],
-    own_account: NamedDependency[OwnAccountService],
-    confirmations: NamedDependency[ConfirmationService],
-) -> View:
-    """Create the view. Raises `LogInRequired` if there is no valid session."""
-    reader = await required_reader(request, accounts)
-    request.state.is_owner = reader.role is Role.OWNER  # for the navigation of error pages
-    return View(request, reader, own_account, confirmations)
-
-
-async def required_reader(request: AnyRequest, accounts: AccountService) -> CurrentUser:
-    """Return the user of the session cookie. Raises `LogInRequired` if there is no valid
-    session.
-    """
-    reader = await reader_of(request, accounts)
-    if reader is None:
-        query = request.scope["query_string"].decode("latin-1")
-        raise LogInRequired(path_of(request) + (f"?{query}" if query else ""))
-    return reader
-
-
-async def provide_respond(
-    view: NamedDependency[View], jobs: NamedDependency[JobService]
-) -> CancellableResponse:
-    """Provide responses within the workspace's limits, for pages that query the warehouse."""
-    return CancellableResponse(view.request, view.reader.caller, jobs)
-
-
-async def reader_of(request: AnyRequest, accounts: AccountService) -> CurrentUser | None:
+async def provide_session_user(request: AnyRequest, accounts: AccountService) -> CurrentUser | None:
     """Return the user of a valid session cookie, or None. Any origin may link, because pages only
     read.
     """
@@ -184,6 +186,22 @@ async def reader_of(request: AnyRequest, accounts: AccountService) -> CurrentUse
         return await to_thread.run_sync(accounts.session, token)
     except Unauthorized:
         return None
+
+
+async def provide_reader(request: AnyRequest, session_user: CurrentUser | None) -> CurrentUser:
+    """Return the user of the session cookie. Raises `LogInRequired` if there is no valid
+    session.
+    """
+    if session_user is None:
+        query = request.scope["query_string"].decode("latin-1")
+        raise LogInRequired(path_of(request) + (f"?{query}" if query else ""))
+    request.state.is_owner = session_user.role is Role.OWNER  # for the navigation of error pages
+    return session_user
+
+
+async def provide_respond_page(view: View, jobs: JobService) -> CancellableResponse:
+    """Provide responses within the workspace's limits, for pages that query the warehouse."""
+    return CancellableResponse(view.request, view.reader.caller, jobs)
 
 
 def names_of(websites: Sequence[Website]) -> dict[str, str]:

@@ -4,8 +4,9 @@ import gzip
 from hashlib import sha256
 from importlib.resources import files
 
-from litestar import Response, get
+from litestar import Response
 
+from penstock.http.handlers import route
 from penstock.http.requests import AnyRequest
 from penstock.web.assets import accepts_gzip
 
@@ -21,8 +22,8 @@ IMMUTABLE_SCRIPT_PATH = f"/t-{_HASH}.js"
 """The path of exactly this version of the script."""
 
 
-@get(SCRIPT_PATH, sync_to_thread=False)
-def script(request: AnyRequest) -> Response[bytes]:
+@route("GET", SCRIPT_PATH)
+async def script(request: AnyRequest) -> Response[bytes]:
     """Serve the script. Returns 304 without a body if the browser already has this version."""
     headers = {"Cache-Control": "public, max-age=300", "ETag": f'W/"{_HASH}"'}
     if request.headers.get("if-none-match") == headers["ETag"]:
@@ -30,8 +31,8 @@ def script(request: AnyRequest) -> Response[bytes]:
     return _answer(request, headers)
 
 
-@get(IMMUTABLE_SCRIPT_PATH, sync_to_thread=False)
-def immutable_script(request: AnyRequest) -> Response[bytes]:
+@route("GET", IMMUTABLE_SCRIPT_PATH)
+async def immutable_script(request: AnyRequest) -> Response[bytes]:
     return _answer(request, {"Cache-Control": "public, max-age=31536000, immutable"})
 
 

@@ -5,11 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from litestar.di import NamedDependency
-
 from penstock.accounts.model import Website
-from penstock.accounts.websites.service import WebsiteService
-from penstock.base.clock import Clock
 from penstock.base.errors import Invalid
 from penstock.base.paging import Listing, Page
 from penstock.funnels.definitions.ad_hoc import NO_CHANGES
@@ -32,7 +28,6 @@ from penstock.funnels.saved_cohorts.schema import SavedCohortRecord
 from penstock.funnels.saved_cohorts.service import SavedCohortService
 from penstock.funnels.segments.schema import SavedSegmentRecord
 from penstock.funnels.segments.service import SavedSegmentService
-from penstock.settings import Settings
 from penstock.web.pages.schema import (
     AD_HOC,
     FunnelPageQuery,
@@ -86,12 +81,11 @@ class FunnelPage:
     """A page about a funnel.
 
     definition: definition of the selected revision with the breakdown and window of the query.
-    saved_definition: the same as saved. now_ms: time of evaluation. selection: the
-    query parameters that select its units, unparsed. revisions: the latest hundred revisions,
-    newest first; empty for a funnel that was never changed. segments: the newest segments.
-    cohorts: the newest saved cohorts. cohort_names: names of the cohorts in the query by ID.
-    segment: the segment of the query; None if it has none, or a deleted one. internal_traffic:
-    see `ChangedDefinition`.
+    saved_definition: the same as saved. selection: the query parameters that select its units,
+    unparsed. revisions: the latest hundred revisions, newest first; empty for a funnel that was
+    never changed. segments: the newest segments. cohorts: the newest saved cohorts. cohort_names:
+    names of the cohorts in the query by ID. segment: the segment of the query; None if it has none,
+    or a deleted one. internal_traffic: see `ChangedDefinition`.
     """
 
     view: View
@@ -99,11 +93,8 @@ class FunnelPage:
     definition: SavedDefinition
     saved_definition: SavedDefinition
     revisions: list[RevisionRecord]
-    websites: list[Website]
     query: FunnelPageQuery
     selection: Mapping[str, Any]
-    now_ms: int
-    base_url: str
     segments: Listing[SavedSegmentRecord]
     cohorts: Listing[SavedCohortRecord]
     cohort_names: Mapping[str, str]
@@ -117,8 +108,7 @@ class FunnelPage:
 
     @property
     def website(self) -> Website | None:
-        selected = (site for site in self.websites if site.id == self.query.website_id)
-        return next(selected, None)
+        return self.view.website(self.query.website_id)
 
     @property
     def past_revision(self) -> RevisionRecord | None:
@@ -254,7 +244,7 @@ class FunnelPage:
         """Return query parameters for the API. cohort: whether to include the cohort filter."""
         window_s = self.definition.window_s or 0
         return {
-            **self.query.parameters(self.now_ms, window_s=window_s, cohort=cohort),
+            **self.query.parameters(self.view.now_ms, window_s=window_s, cohort=cohort),
             **{name: _as_parameter(value) for name, value in more.items() if value is not None},
         }
 
@@ -274,7 +264,7 @@ class FunnelPage:
         return f"/api/funnels/{self.funnel.id}/{kind}" + (f"?{query}" if query else "")
 
     def curl(self, kind: str, *, cohort: bool = True, **more: Any) -> str:
-        url = f"{self.base_url}{self.api(kind, cohort=cohort, **more)}"
+        url = f"{self.view.settings.base_url}{self.api(kind, cohort=cohort, **more)}"
         return f"curl -H 'Authorization: Bearer YOUR_API_KEY' '{url}'"
 
 
@@ -284,16 +274,13 @@ def _as_parameter(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FunnelPages:
-    """Loads funnel pages: the Litestar dependency `funnel_pages`."""
+    """Loads funnel pages. Handlers get it by the name `funnel_pages`."""
 
     view: View
     funnels: FunnelService
-    website_service: WebsiteService
     segments: SavedSegmentService
     cohorts: SavedCohortService
     internal_traffic: InternalTrafficService
-    settings: Settings
-    clock: Clock
 
     def folders(self) -> Mapping[str | None, int]:
         """Return the number of funnels in each folder of the workspace. Blocks."""
@@ -317,18 +304,14 @@ class FunnelPages:
             if funnel.revision > 1
             else []
         )
-        websites = self.website_service.websites(workspace_id)
         return FunnelPage(
             view=self.view,
             funnel=funnel,
             definition=replace(query.ad_hoc, filters=None).change_record(definition),
             saved_definition=definition,
             revisions=revisions,
-            websites=websites,
-            query=self.view.drop_foreign_website(query, websites),
+            query=query,
             selection=selection_of(self.view.request.query_params),
-            now_ms=self.clock(),
-            base_url=self.settings.base_url,
             segments=self.segments.page(workspace_id, Page(1, _MAX_SEGMENTS)),
             cohorts=self.cohorts.page(workspace_id, Page(1, _MAX_SEGMENTS)),
             cohort_names=self._cohort_names(query),
@@ -352,18 +335,3 @@ class FunnelPages:
         if not self.internal_traffic.get(self.view.workspace_id).filters:
             return None
         return InternalTraffic.INCLUDED if query.internal else InternalTraffic.LEFT_OUT
-
-
-async def provide_funnel_pages(
-    view: NamedDependency[View],
-    funnels: NamedDependency[FunnelService],
-    website_service: NamedDependency[WebsiteService],
-    segments: NamedDependency[SavedSegmentService],
-    cohorts: NamedDependency[SavedCohortService],
-    internal_traffic: NamedDependency[InternalTrafficService],
-    settings: NamedDependency[Settings],
-    clock: NamedDependency[Clock],
-) -> FunnelPages:
-    return FunnelPages(
-        view, funnels, website_service, segments, cohorts, internal_traffic, settings, clock
-    )

@@ -95,6 +95,11 @@ class PeriodPageQuery(InPeriod, InBuckets):
             raise bad_parameter(Fault("end", "ends_before_start", self.period_error or ""))
         return self._midnight(first), self._midnight(last + timedelta(days=1))
 
+    def span_parameters(self, now_ms: int, window_s: int = 0) -> dict[str, str]:
+        """Return the span as API query parameters; empty for all time. See `span`."""
+        span = self.span(now_ms, window_s)
+        return {} if span is None else {"startAt": iso(span[0]), "endAt": iso(span[1])}
+
     def _midnight(self, day: date) -> int:
         return round(datetime(day.year, day.month, day.day, tzinfo=self.zone).timestamp() * 1000)
 
@@ -107,12 +112,10 @@ class FunnelPageQuery(ResultsQuery, PeriodPageQuery):
 
         window_s: length of the funnel's conversion window. cohort: whether to include the filter.
         """
-        span = self.span(now_ms, window_s)
         cohort_json = json.dumps(self.cohort, ensure_ascii=False) if self.cohort else None
         parameters = {
             "websiteId": self.website_id,
-            "startAt": span and iso(span[0]),
-            "endAt": span and iso(span[1]),
+            **self.span_parameters(now_ms, window_s),
             "revision": self.revision and str(self.revision),
             "cohort": cohort_json if cohort else None,
             "filters": self.filters and filters_as_text(self.filters),

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from penstock.base.clock import iso
 from penstock.funnels.campaigns.schema import AttributionQuery
 from penstock.web.pages.schema import PeriodPageQuery
 
@@ -12,12 +11,10 @@ class AttributionPageQuery(AttributionQuery, PeriodPageQuery):
 
     def parameters(self, now_ms: int, window_s: int = 0) -> Mapping[str, str]:
         """Return the same query as API parameters, without paging. window_s: see `days`."""
-        span = self.span(now_ms, window_s)
         parameters = {
             "groupBy": self.group_by.value,
             "websiteId": self.website_id,
-            "startAt": span and iso(span[0]),
-            "endAt": span and iso(span[1]),
+            **self.span_parameters(now_ms, window_s),
             "funnelId": self.funnel_id,
             "touch": self.touch if self.funnel_id else None,
             "sort": self.sort.value,

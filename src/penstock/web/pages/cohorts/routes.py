@@ -3,9 +3,7 @@
 from functools import partial
 from urllib.parse import urlencode
 
-from litestar import Response, get
-from litestar.di import NamedDependency
-from litestar.params import FromPath
+from litestar import Response
 
 from penstock.base.errors import NotFound
 from penstock.base.ids import WorkspaceId
@@ -13,42 +11,33 @@ from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.saved_cohorts.schema import SavedCohortRecord
 from penstock.funnels.saved_cohorts.service import SavedCohortService
 from penstock.http.schema import PageQuery, SearchQuery
-from penstock.jobs.cancellable import CancellableResponse
+from penstock.web.page_routes import page, slow_page
 from penstock.web.pages.parts import load_part
 from penstock.web.view import View
 
 
-@get("/cohorts", sync_to_thread=True)
-def list_page(
-    view: NamedDependency[View], cohorts: NamedDependency[SavedCohortService]
-) -> Response[bytes]:
+@page("/cohorts")
+def list_page(view: View, cohorts: SavedCohortService) -> Response[bytes]:
     query = view.query(SearchQuery)
     listing = cohorts.page(view.workspace_id, query.pagination, query.search)
     return view.render("cohorts/list.html", parts=("list",), cohorts=listing, search=query.search)
 
 
-@get("/cohorts/{cohort_id:str}")
-async def cohort_page(
-    view: NamedDependency[View],
-    cohort_id: FromPath[str],
-    cohorts: NamedDependency[SavedCohortService],
-    funnels: NamedDependency[FunnelService],
-    respond: NamedDependency[CancellableResponse],
+@slow_page("/cohorts/{cohort_id:str}")
+def cohort_page(
+    view: View, cohort_id: str, cohorts: SavedCohortService, funnels: FunnelService
 ) -> Response[bytes]:
-    def render() -> Response[bytes]:
-        cohort = cohorts.get(view.workspace_id, cohort_id)
-        page = view.query(PageQuery).pagination
-        load = partial(cohorts.visitors, view.workspace_id, cohort_id, page)
-        return view.render(
-            "cohorts/cohort.html",
-            parts=("list",),
-            cohort=cohort,
-            funnel_name=_funnel_name(funnels, view.workspace_id, cohort),
-            units_address=f"/funnels/{cohort.funnel_id}/units?{urlencode(_address(cohort))}",
-            list_part=load_part(view, "list", load),
-        )
-
-    return await respond(render)
+    cohort = cohorts.get(view.workspace_id, cohort_id)
+    page = view.query(PageQuery).pagination
+    load = partial(cohorts.visitors, view.workspace_id, cohort_id, page)
+    return view.render(
+        "cohorts/cohort.html",
+        parts=("list",),
+        cohort=cohort,
+        funnel_name=_funnel_name(funnels, view.workspace_id, cohort),
+        units_address=f"/funnels/{cohort.funnel_id}/units?{urlencode(_address(cohort))}",
+        list_part=load_part(view, "list", load),
+    )
 
 
 def _funnel_name(

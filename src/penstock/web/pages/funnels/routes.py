@@ -3,15 +3,10 @@
 from itertools import groupby
 from typing import Any
 
-from litestar import Response, get
-from litestar.di import NamedDependency
-from litestar.params import FromPath
+from litestar import Response
 
-from penstock.accounts.websites.service import WebsiteService
-from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, Unavailable
 from penstock.events.imports.dry_runs.service import DryRunService
-from penstock.funnels.definitions.operators import operators_by_group
 from penstock.funnels.definitions.schema import FunnelRecord
 from penstock.funnels.insights.schema import TrendQuery
 from penstock.funnels.insights.service import InsightService
@@ -21,14 +16,10 @@ from penstock.funnels.queries.schema import AdHocQuery
 from penstock.funnels.results.schema import ResultsQuery
 from penstock.funnels.results.service import ResultsService
 from penstock.funnels.saved.rows import MAX_ROWS, MAX_STEPS
-from penstock.funnels.saved.schema import (
-    MAX_BREAKDOWNS,
-    WINDOWS_S,
-)
+from penstock.funnels.saved.schema import MAX_BREAKDOWNS, WINDOWS_S
 from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.segments.service import SavedSegmentService
-from penstock.jobs.cancellable import CancellableResponse
-from penstock.settings import Settings
+from penstock.web.page_routes import page, slow_page
 from penstock.web.pages.funnels.first_funnel import first_funnel
 from penstock.web.pages.funnels.schema import PERIODS, FunnelListQuery, NewFunnelQuery
 from penstock.web.pages.funnels.sparkline import sparkline
@@ -38,12 +29,9 @@ from penstock.web.view import View
 _MAX_NAME_LENGTH = 200
 
 
-@get("/funnels", sync_to_thread=True)
+@page("/funnels")
 def list_page(
-    view: NamedDependency[View],
-    funnels: NamedDependency[FunnelService],
-    website_service: NamedDependency[WebsiteService],
-    internal_traffic: NamedDependency[InternalTrafficService],
+    view: View, funnels: FunnelService, internal_traffic: InternalTrafficService
 ) -> Response[bytes]:
     query, workspace_id = view.query(FunnelListQuery), view.workspace_id
     listed = funnels.page(
@@ -53,7 +41,6 @@ def list_page(
     return view.render(
         "funnels/list.html",
         parts=("list",),
-        websites=website_service.websites(workspace_id),
         funnels=listed,
         groups=[(folder, list(members)) for folder, members in by_folder],
         folders=funnels.folders(workspace_id),
@@ -66,43 +53,33 @@ def list_page(
     )
 
 
-@get("/funnels/{funnel_id:str}/row")
-async def row(
-    view: NamedDependency[View],
-    funnel_id: FromPath[str],
-    funnels: NamedDependency[FunnelService],
-    results: NamedDependency[ResultsService],
-    insights: NamedDependency[InsightService],
-    clock: NamedDependency[Clock],
-    respond: NamedDependency[CancellableResponse],
+@slow_page("/funnels/{funnel_id:str}/row")
+def row(
+    view: View,
+    funnel_id: str,
+    funnels: FunnelService,
+    results: ResultsService,
+    insights: InsightService,
 ) -> Response[bytes]:
     """One row of the list. It loads separately, so that a slow funnel does not delay others."""
-
-    def render() -> Response[bytes]:
-        funnel = funnels.get(view.workspace_id, funnel_id)
-        shown: dict[str, Any] = {"funnel": funnel, "period": view.query(FunnelListQuery).period}
-        try:
-            figures = _figures(view, results, insights, funnel, clock())
-        except (Conflict, Unavailable) as error:
-            return view.render("funnels/row.html", **shown, figures=None, error=error)
-        return view.render("funnels/row.html", **shown, figures=figures, error=None)
-
-    return await respond(render)
+    funnel = funnels.get(view.workspace_id, funnel_id)
+    shown: dict[str, Any] = {"funnel": funnel, "period": view.query(FunnelListQuery).period}
+    try:
+        figures = _figures(view, results, insights, funnel)
+    except (Conflict, Unavailable) as error:
+        return view.render("funnels/row.html", **shown, figures=None, error=error)
+    return view.render("funnels/row.html", **shown, figures=figures, error=None)
 
 
 def _figures(
-    view: View,
-    results: ResultsService,
-    insights: InsightService,
-    funnel: FunnelRecord,
-    now_ms: int,
+    view: View, results: ResultsService, insights: InsightService, funnel: FunnelRecord
 ) -> dict[str, Any]:
     """Compute figures for the period of the list, in the reader's time zone.
 
     The totals come from the report, because the trend may count a visitor on several days.
     """
     page = view.query(FunnelPageQuery)
-    selection = page.parameters(now_ms, window_s=funnel.window_s or 0)
+    selection = page.parameters(view.now_ms, window_s=funnel.window_s or 0)
     context = results.prepare(
         view.workspace_id,
         SavedFunnel(funnel.id, page.revision),
@@ -120,13 +97,9 @@ def _figures(
     }
 
 
-@get("/funnels/new", sync_to_thread=True)
+@page("/funnels/new")
 def new_page(
-    view: NamedDependency[View],
-    funnels: NamedDependency[FunnelService],
-    segments: NamedDependency[SavedSegmentService],
-    dry_runs: NamedDependency[DryRunService],
-    settings: NamedDependency[Settings],
+    view: View, funnels: FunnelService, segments: SavedSegmentService, dry_runs: DryRunService
 ) -> Response[bytes]:
     """Form for a new funnel.
 
@@ -145,22 +118,15 @@ def new_page(
             "name": f"Copy of {source.name}"[:_MAX_NAME_LENGTH],
             "folder": source.folder,
         }
-    return _builder(
-        view, settings, saved=None, definition=definition, is_about_the_past=bool(query.import_)
-    )
+    return _builder(view, None, definition, is_about_the_past=bool(query.import_))
 
 
-@get("/funnels/{funnel_id:str}/edit", sync_to_thread=True)
+@page("/funnels/{funnel_id:str}/edit")
 def edit_page(
-    view: NamedDependency[View],
-    funnel_id: FromPath[str],
-    funnels: NamedDependency[FunnelService],
-    segments: NamedDependency[SavedSegmentService],
-    settings: NamedDependency[Settings],
+    view: View, funnel_id: str, funnels: FunnelService, segments: SavedSegmentService
 ) -> Response[bytes]:
     saved = funnels.get(view.workspace_id, funnel_id)
-    definition = _form_data(view, segments, saved)
-    return _builder(view, settings, saved=saved, definition=definition)
+    return _builder(view, saved, _form_data(view, segments, saved))
 
 
 def _form_data(view: View, segments: SavedSegmentService, funnel: FunnelRecord) -> dict[str, Any]:
@@ -172,10 +138,9 @@ def _form_data(view: View, segments: SavedSegmentService, funnel: FunnelRecord) 
 
 def _builder(
     view: View,
-    settings: Settings,
-    *,
     saved: FunnelRecord | None,
     definition: dict[str, Any] | None,
+    *,
     is_about_the_past: bool = False,
 ) -> Response[bytes]:
     """Render the builder. is_about_the_past: whether to count all events, not only recent ones."""
@@ -186,8 +151,6 @@ def _builder(
         definition=definition,
         limits=limits,
         windows_s=WINDOWS_S,
-        operator_groups=operators_by_group(),
-        base_url=settings.base_url,
         is_about_the_past=is_about_the_past,
     )
 

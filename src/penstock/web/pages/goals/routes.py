@@ -1,51 +1,36 @@
 """The list of goals with the funnels that use them, and the form for a goal."""
 
-from litestar import Response, get
-from litestar.di import NamedDependency
-from litestar.params import FromPath
+from litestar import Response
 
-from penstock.accounts.websites.service import WebsiteService
-from penstock.funnels.definitions.operators import operators_by_group
 from penstock.funnels.goals.service import GoalService
 from penstock.http.schema import SearchQuery
+from penstock.web.page_routes import page
 from penstock.web.view import View
 
 
-@get("/goals", sync_to_thread=True)
-def list_page(
-    view: NamedDependency[View],
-    goals: NamedDependency[GoalService],
-    website_service: NamedDependency[WebsiteService],
-) -> Response[bytes]:
+@page("/goals")
+def list_page(view: View, goals: GoalService) -> Response[bytes]:
     query = view.query(SearchQuery)
     listing = goals.page(view.workspace_id, query.pagination, query.search)
     return view.render(
         "goals/list.html",
         parts=("list",),
         goals=listing,
-        websites=website_service.websites(view.workspace_id),
         uses=goals.uses(view.workspace_id, listing.data),
         search=query.search,
     )
 
 
-@get("/goals/new", sync_to_thread=True)
-def new_page(view: NamedDependency[View]) -> Response[bytes]:
-    groups = operators_by_group()
-    return view.render("goals/form.html", goal=None, uses=[], operator_groups=groups)
+@page("/goals/new")
+def new_page(view: View) -> Response[bytes]:
+    return view.render("goals/form.html", goal=None, uses=[])
 
 
-@get("/goals/{goal_id:str}/edit", sync_to_thread=True)
-def edit_page(
-    view: NamedDependency[View], goal_id: FromPath[str], goals: NamedDependency[GoalService]
-) -> Response[bytes]:
+@page("/goals/{goal_id:str}/edit")
+def edit_page(view: View, goal_id: str, goals: GoalService) -> Response[bytes]:
     goal = goals.get(view.workspace_id, goal_id)
-    return view.render(
-        "goals/form.html",
-        goal=goal,
-        uses=goals.uses(view.workspace_id, [goal]).get(goal.id, []),
-        operator_groups=operators_by_group(),
-    )
+    uses = goals.uses(view.workspace_id, [goal]).get(goal.id, [])
+    return view.render("goals/form.html", goal=goal, uses=uses)
 
 
 ROUTES = (list_page, new_page, edit_page)

@@ -2,11 +2,8 @@
 
 import json
 
-from litestar import Response, get
-from litestar.di import NamedDependency
-from litestar.params import FromPath
+from litestar import Response
 
-from penstock.accounts.websites.service import WebsiteService
 from penstock.activity.visitors.schema import VisitorDetailRecord, VisitorsQuery, WebsiteQuery
 from penstock.activity.visitors.service import VisitorService
 from penstock.base.errors import NotFound
@@ -25,18 +22,9 @@ from penstock.events.imports.schema import WARNINGS
 from penstock.events.imports.service import ImportService
 from penstock.exports.service import ExportService
 from penstock.http.schema import PageQuery, RecordsQuery, SearchQuery
-from penstock.jobs.cancellable import CancellableResponse
-from penstock.settings import Settings
-from penstock.web.nav import Entry
+from penstock.web.page_routes import page, slow_page
 from penstock.web.pages.imports.schema import NewDeletionQuery
-from penstock.web.view import View, names_of
-
-IMPORT_TABS = (
-    Entry("Imports", "/imports"),
-    Entry("Mappings", "/mappings"),
-    Entry("Exports", "/exports"),
-    Entry("Deletions", "/deletions"),
-)
+from penstock.web.view import View
 
 _USES = (
     (Use.TIME, "Time"),
@@ -136,16 +124,9 @@ _FORMATS = {
 """Formats that the form offers, each with its media type and the files that it accepts."""
 
 
-@get("/imports", sync_to_thread=True)
-def list_imports(
-    view: NamedDependency[View],
-    website_service: NamedDependency[WebsiteService],
-    imports: NamedDependency[ImportService],
-    disk: NamedDependency[DiskService],
-    settings: NamedDependency[Settings],
-) -> Response[bytes]:
-    websites = website_service.websites(view.workspace_id)
-    query = view.drop_foreign_website(view.query(RecordsQuery), websites)
+@page("/imports")
+def list_imports(view: View, imports: ImportService, disk: DiskService) -> Response[bytes]:
+    query = view.query(RecordsQuery, view.websites)
     listing = imports.page(view.workspace_id, query)
     return view.render(
         "imports/list.html",
@@ -155,49 +136,35 @@ def list_imports(
         shares={job.id: share_read(job) for job in listing.data},
         disk_use=disk.use(view.workspace_id),
         kinds=_FILE_KINDS,
-        websites=websites,
-        names=names_of(websites),
-        max_bytes=settings.max_import_bytes,
+        max_bytes=view.settings.max_import_bytes,
         formats=_FORMATS,
-        tabs=IMPORT_TABS,
     )
 
 
-@get("/imports/{import_id:str}", sync_to_thread=True)
+@page("/imports/{import_id:str}")
 def read_import(
-    view: NamedDependency[View],
-    import_id: FromPath[str],
-    website_service: NamedDependency[WebsiteService],
-    imports: NamedDependency[ImportService],
-    dry_runs: NamedDependency[DryRunService],
+    view: View, import_id: str, imports: ImportService, dry_runs: DryRunService
 ) -> Response[bytes]:
     reader = view.reader.caller
     job = imports.find(reader, import_id)
-    rejects = imports.rejects(reader, import_id, view.query(PageQuery).pagination)
-    summary = dry_runs.find_summary(job)
-    names = names_of(website_service.websites(view.workspace_id))
     return view.render(
         "imports/import.html",
         warnings=[WARNINGS[code] for code in job.warnings],
         parts=("import",),
         job=job,
         share=share_read(job),
-        rejects=rejects,
-        summary=summary,
+        rejects=imports.rejects(reader, import_id, view.query(PageQuery).pagination),
+        summary=dry_runs.find_summary(job),
         can_make_funnel=not job.is_staged,
         uses=_USES,
         units=_UNITS,
         types=_TYPES,
         formats={reader.name: reader.description for reader in READERS},
-        names=names,
-        is_owner=view.is_owner,
     )
 
 
-@get("/mappings", sync_to_thread=True)
-def list_mappings(
-    view: NamedDependency[View], import_mappings: NamedDependency[ImportMappingService]
-) -> Response[bytes]:
+@page("/mappings")
+def list_mappings(view: View, import_mappings: ImportMappingService) -> Response[bytes]:
     query = view.query(SearchQuery)
     return view.render(
         "imports/mappings.html",
@@ -205,16 +172,12 @@ def list_mappings(
         mappings=import_mappings.page(view.workspace_id, query.pagination, query.search),
         search=query.search,
         uses=dict(_USES),
-        tabs=IMPORT_TABS,
     )
 
 
-@get("/exports", sync_to_thread=True)
+@page("/exports")
 def list_exports(
-    view: NamedDependency[View],
-    workspace_exports: NamedDependency[ExportService],
-    deletions: NamedDependency[DeletionService],
-    settings: NamedDependency[Settings],
+    view: View, workspace_exports: ExportService, deletions: DeletionService
 ) -> Response[bytes]:
     outdated = deletions.outdated_exports(view.workspace_id)
     return view.render(
@@ -222,19 +185,12 @@ def list_exports(
         parts=("list",),
         exports=workspace_exports.page(view.workspace_id, view.query(PageQuery).pagination),
         outdated={export.destination_id for export in outdated},
-        base_url=settings.base_url,
-        tabs=IMPORT_TABS,
     )
 
 
-@get("/deletions", sync_to_thread=True)
-def list_deletions(
-    view: NamedDependency[View],
-    website_service: NamedDependency[WebsiteService],
-    deletions: NamedDependency[DeletionService],
-) -> Response[bytes]:
-    websites = website_service.websites(view.workspace_id)
-    query = view.drop_foreign_website(view.query(RecordsQuery), websites)
+@page("/deletions")
+def list_deletions(view: View, deletions: DeletionService) -> Response[bytes]:
+    query = view.query(RecordsQuery, view.websites)
     listing = deletions.page(view.workspace_id, query)
     return view.render(
         "imports/deletions.html",
@@ -243,39 +199,27 @@ def list_deletions(
         polls=any(deletion.state is not DeletionState.DONE for deletion in listing.data),
         exports=deletions.remaining_exports(listing.data),
         shares={deletion.id: share_deleted(deletion) for deletion in listing.data},
-        names=names_of(websites),
-        tabs=IMPORT_TABS,
     )
 
 
-@get("/deletions/new")
-async def new_deletion(
-    view: NamedDependency[View],
-    website_service: NamedDependency[WebsiteService],
-    visitors: NamedDependency[VisitorService],
-    respond: NamedDependency[CancellableResponse],
-) -> Response[bytes]:
+@slow_page("/deletions/new")
+def new_deletion(view: View, visitors: VisitorService) -> Response[bytes]:
     """Show a form for the target. If the address contains a target, show a preview to confirm
     instead.
     """
-
-    def render() -> Response[bytes]:
-        websites = website_service.websites(view.workspace_id)
-        query = view.drop_foreign_website(view.query(NewDeletionQuery), websites)
-        website = next((site for site in websites if site.id == query.website_id), None)
-        is_span = query.from_ is not None and query.to is not None
-        if website is None or not (query.visitor_id or query.user_id or is_span):
-            return view.render("imports/deletion_new.html", query=query, names=names_of(websites))
-        return view.render(
-            "imports/deletion_confirm.html",
-            query=query,
-            website=website,
-            is_span=is_span and not query.visitor_id and not query.user_id,
-            visitor=_visitor_of(visitors, view.workspace_id, query),
-            sharing=[site for site in websites if site.scope_id == website.scope_id],
-        )
-
-    return await respond(render)
+    query = view.query(NewDeletionQuery, view.websites)
+    website = view.website(query.website_id)
+    is_span = query.from_ is not None and query.to is not None
+    if website is None or not (query.visitor_id or query.user_id or is_span):
+        return view.render("imports/deletion_new.html", query=query)
+    return view.render(
+        "imports/deletion_confirm.html",
+        query=query,
+        website=website,
+        is_span=is_span and not query.visitor_id and not query.user_id,
+        visitor=_visitor_of(visitors, view.workspace_id, query),
+        sharing=[site for site in view.websites if site.scope_id == website.scope_id],
+    )
 
 
 def _visitor_of(

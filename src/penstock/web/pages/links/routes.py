@@ -1,18 +1,16 @@
 """Pages for managed links: the list, the forms, and a link's statistics, matches and history."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
 
-from litestar import Response, get
-from litestar.di import NamedDependency
-from litestar.params import FromPath
+from litestar import Response
 
 from penstock.accounts.model import Website, WebsiteKind
 from penstock.accounts.websites.service import WebsiteService
-from penstock.base.clock import Clock, iso
 from penstock.base.errors import Malformed
-from penstock.base.ids import LinkId, WorkspaceId
+from penstock.base.ids import LinkId
 from penstock.base.paging import Listing, Page
-from penstock.jobs.cancellable import CancellableResponse
 from penstock.links.attribution.service import AttributionService
 from penstock.links.attribution.wording import METHODS, REASONS
 from penstock.links.management.csv_file import COLUMNS, MAX_BYTES, MAX_ROWS
@@ -21,7 +19,8 @@ from penstock.links.management.service import LinkService
 from penstock.links.model import SLUG, Link
 from penstock.links.statistics.schema import StatisticsQuery, TotalsRecord
 from penstock.links.statistics.service import StatisticsService
-from penstock.settings import DAY_S, Settings
+from penstock.settings import DAY_S
+from penstock.web.page_routes import page, slow_page
 from penstock.web.pages.links.flow import flow_of
 from penstock.web.pages.links.schema import LinkPageQuery, LinksPageQuery, NewLinkQuery
 from penstock.web.pages.parts import load_part
@@ -43,37 +42,26 @@ PLATFORM_NAMES = {
 }
 
 
-@get("/links")
-async def list_page(
-    view: NamedDependency[View],
-    links: NamedDependency[LinkService],
-    link_statistics: NamedDependency[StatisticsService],
-    website_service: NamedDependency[WebsiteService],
-    settings: NamedDependency[Settings],
-    clock: NamedDependency[Clock],
-    respond: NamedDependency[CancellableResponse],
+@slow_page("/links")
+def list_page(
+    view: View, links: LinkService, link_statistics: StatisticsService
 ) -> Response[bytes]:
-    def render() -> Response[bytes]:
-        apps = _apps(website_service, view.workspace_id)
-        query = view.drop_foreign_website(view.query(LinksPageQuery), apps)
-        now_ms = clock()
-        since_ms = now_ms - int(query.days) * DAY_S * 1000 if query.days else 0
-        listing, stats = _sorted_page(links, link_statistics, view, query, since_ms)
-        return view.render(
-            "links/list.html",
-            parts=("list",),
-            links=listing,
-            stats=stats,
-            apps=apps,
-            app_names=names_of(apps),
-            query=query,
-            is_narrowed=bool(query.search or query.website_id or query.state or query.tag),
-            tags=links.tags(view.workspace_id),
-            now_ms=now_ms,
-            base_url=settings.link_url,
-        )
-
-    return await respond(render)
+    apps = _apps(view)
+    query = view.query(LinksPageQuery, apps)
+    since_ms = view.now_ms - int(query.days) * DAY_S * 1000 if query.days else 0
+    listing, stats = _sorted_page(links, link_statistics, view, query, since_ms)
+    return view.render(
+        "links/list.html",
+        parts=("list",),
+        links=listing,
+        stats=stats,
+        apps=apps,
+        app_names=names_of(apps),
+        query=query,
+        is_narrowed=bool(query.search or query.website_id or query.state or query.tag),
+        tags=links.tags(view.workspace_id),
+        base_url=view.settings.link_url,
+    )
 
 
 def _sorted_page(
@@ -108,100 +96,80 @@ def _figure(totals: TotalsRecord | None, name: str) -> int:
     return figure
 
 
-@get("/links/new", sync_to_thread=True)
-def new_page(
-    view: NamedDependency[View],
-    links: NamedDependency[LinkService],
-    website_service: NamedDependency[WebsiteService],
-    settings: NamedDependency[Settings],
-) -> Response[bytes]:
+@page("/links/new")
+def new_page(view: View, links: LinkService) -> Response[bytes]:
     query = view.query(NewLinkQuery)
     source = links.find(view.workspace_id, query.from_) if query.from_ else None
     return view.render(
         "links/new.html",
-        apps=[(app.id, app.name) for app in _apps(website_service, view.workspace_id)],
+        apps=[(app.id, app.name) for app in _apps(view)],
         source=source,
         app_id=source.website_id if source else query.website_id,
-        base_url=settings.link_url,
+        base_url=view.settings.link_url,
         slug_pattern=SLUG.pattern,
         slug_rule=SLUG_RULE,
     )
 
 
-@get("/links/upload", sync_to_thread=True)
-def upload_page(view: NamedDependency[View]) -> Response[bytes]:
+@page("/links/upload")
+def upload_page(view: View) -> Response[bytes]:
     return view.render("links/upload.html", columns=COLUMNS, max_rows=MAX_ROWS, max_bytes=MAX_BYTES)
 
 
-@get("/links/{link_id:str}/edit", sync_to_thread=True)
+@page("/links/{link_id:str}/edit")
 def edit_page(
-    view: NamedDependency[View],
-    link_id: FromPath[str],
-    links: NamedDependency[LinkService],
-    website_service: NamedDependency[WebsiteService],
-    settings: NamedDependency[Settings],
+    view: View, link_id: str, links: LinkService, website_service: WebsiteService
 ) -> Response[bytes]:
     link = links.find(view.workspace_id, link_id)
     return view.render(
         "links/edit.html",
         link=link,
         app=website_service.find_website(link.website_id),
-        short_url=link.short_url(settings.link_url),
+        short_url=link.short_url(view.settings.link_url),
     )
 
 
-@get("/links/{link_id:str}")
-async def link_page(
-    view: NamedDependency[View],
-    link_id: FromPath[str],
-    links: NamedDependency[LinkService],
-    link_statistics: NamedDependency[StatisticsService],
-    attribution: NamedDependency[AttributionService],
-    website_service: NamedDependency[WebsiteService],
-    settings: NamedDependency[Settings],
-    clock: NamedDependency[Clock],
-    respond: NamedDependency[CancellableResponse],
+@slow_page("/links/{link_id:str}")
+def link_page(
+    view: View,
+    link_id: str,
+    links: LinkService,
+    link_statistics: StatisticsService,
+    attribution: AttributionService,
+    website_service: WebsiteService,
 ) -> Response[bytes]:
-    def render() -> Response[bytes]:
-        link = links.find(view.workspace_id, link_id)
-        page_query, now_ms = view.query(LinkPageQuery), clock()
-
-        def statistics() -> dict[str, object]:
-            span = page_query.span(now_ms)
-            period = {} if span is None else {"startAt": iso(span[0]), "endAt": iso(span[1])}
-            query = StatisticsQuery.model_validate(
-                {**period, "interval": page_query.interval, "timezone": page_query.timezone}
-            )
-            stats = link_statistics.read(view.workspace_id, link.id, query)
-            return {"stats": stats, "flow": flow_of(stats)}
-
-        return view.render(
-            "links/link.html",
-            parts=("statistics", "matches"),
-            link=link,
-            app=website_service.find_website(link.website_id),
-            query=page_query,
-            now_ms=now_ms,
-            hosted_url=link.hosted_url(settings.link_url),
-            short_url=link.short_url(settings.link_url),
-            statistics=load_part(view, "statistics", statistics),
-            matches=attribution.matches_of_link(view.workspace_id, link.id, page_query.pagination),
-            revisions=links.revisions(view.workspace_id, link.id, _LATEST_REVISIONS),
-            methods=METHODS,
-            method_names=METHOD_NAMES,
-            platform_names=PLATFORM_NAMES,
-            reasons=REASONS,
-        )
-
-    return await respond(render)
+    link = links.find(view.workspace_id, link_id)
+    query, link_url = view.query(LinkPageQuery), view.settings.link_url
+    load = partial(_statistics, link_statistics, view, link, query)
+    return view.render(
+        "links/link.html",
+        parts=("statistics", "matches"),
+        link=link,
+        app=website_service.find_website(link.website_id),
+        query=query,
+        hosted_url=link.hosted_url(link_url),
+        short_url=link.short_url(link_url),
+        statistics=load_part(view, "statistics", load),
+        matches=attribution.matches_of_link(view.workspace_id, link.id, query.pagination),
+        revisions=links.revisions(view.workspace_id, link.id, _LATEST_REVISIONS),
+        methods=METHODS,
+        method_names=METHOD_NAMES,
+        platform_names=PLATFORM_NAMES,
+        reasons=REASONS,
+    )
 
 
-def _apps(website_service: WebsiteService, workspace_id: WorkspaceId) -> list[Website]:
-    return [
-        website
-        for website in website_service.websites(workspace_id)
-        if website.kind is WebsiteKind.MOBILE
-    ]
+def _statistics(
+    link_statistics: StatisticsService, view: View, link: Link, query: LinkPageQuery
+) -> dict[str, Any]:
+    interval = {"interval": query.interval, "timezone": query.timezone}
+    statistics_query = StatisticsQuery.model_validate(query.span_parameters(view.now_ms) | interval)
+    stats = link_statistics.read(view.workspace_id, link.id, statistics_query)
+    return {"stats": stats, "flow": flow_of(stats)}
+
+
+def _apps(view: View) -> list[Website]:
+    return [website for website in view.websites if website.kind is WebsiteKind.MOBILE]
 
 
 ROUTES = (list_page, new_page, upload_page, edit_page, link_page)

@@ -7,10 +7,8 @@ The page polls its part `stream` with the last response's cursor, to get only ne
 from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
-from litestar import Response, get
-from litestar.di import NamedDependency
+from litestar import Response
 
-from penstock.accounts.websites.service import WebsiteService
 from penstock.activity.live.schema import RecentQuery
 from penstock.activity.live.service import LiveService
 from penstock.activity.schema import StoredEventRecord
@@ -19,12 +17,10 @@ from penstock.base.paging import MAX_PAGE_SIZE, Page
 from penstock.events.quarantine.schema import QuarantineRecord
 from penstock.events.quarantine.service import QuarantineService
 from penstock.funnels.saved.service import FunnelService
-from penstock.jobs.cancellable import CancellableResponse
-from penstock.web.nav import Entry
+from penstock.web.page_routes import page, slow_page
 from penstock.web.pages.live.schema import RejectedQuery
-from penstock.web.view import View, names_of
+from penstock.web.view import View
 
-LIVE_TABS = (Entry("Accepted", "/live"), Entry("Rejected", "/refused"))
 _LARGEST_PAGE = Page(1, MAX_PAGE_SIZE)
 
 
@@ -35,45 +31,27 @@ class Attempt(NamedTuple):
     value: str
 
 
-@get("/live")
-async def live_events(
-    view: NamedDependency[View],
-    website_service: NamedDependency[WebsiteService],
-    live: NamedDependency[LiveService],
-    funnels: NamedDependency[FunnelService],
-    respond: NamedDependency[CancellableResponse],
-) -> Response[bytes]:
-    def render() -> Response[bytes]:
-        websites = website_service.websites(view.workspace_id)
-        query = view.drop_foreign_website(view.query(RecentQuery), websites)
-        recent = live.recent_events(view.workspace_id, query)
-        attempt_properties = {
-            key
-            for funnel in funnels.page(view.workspace_id, _LARGEST_PAGE).data
-            for key in funnel.attempt_keys
-        }
-        return view.render(
-            "live/events.html",
-            parts=("stream",),
-            query=query,
-            recent=recent,
-            attempts=attempts_of(recent.data, attempt_properties),
-            websites=websites,
-            names=names_of(websites),
-            tabs=LIVE_TABS,
-        )
-
-    return await respond(render)
+@slow_page("/live")
+def live_events(view: View, live: LiveService, funnels: FunnelService) -> Response[bytes]:
+    query = view.query(RecentQuery, view.websites)
+    recent = live.recent_events(view.workspace_id, query)
+    attempt_properties = {
+        key
+        for funnel in funnels.page(view.workspace_id, _LARGEST_PAGE).data
+        for key in funnel.attempt_keys
+    }
+    return view.render(
+        "live/events.html",
+        parts=("stream",),
+        query=query,
+        recent=recent,
+        attempts=attempts_of(recent.data, attempt_properties),
+    )
 
 
-@get("/refused", sync_to_thread=True)
-def rejected(
-    view: NamedDependency[View],
-    website_service: NamedDependency[WebsiteService],
-    quarantine: NamedDependency[QuarantineService],
-) -> Response[bytes]:
-    websites = website_service.websites(view.workspace_id)
-    query = view.drop_foreign_website(view.query(RejectedQuery), websites)
+@page("/refused")
+def rejected(view: View, quarantine: QuarantineService) -> Response[bytes]:
+    query = view.query(RejectedQuery, view.websites)
     website_id = WebsiteId(query.website_id) if query.website_id else None
     entries = quarantine.page(view.workspace_id, website_id, _LARGEST_PAGE).data
     records = [(entry.at_ms, QuarantineRecord.from_entry(entry)) for entry in entries]
@@ -83,9 +61,6 @@ def rejected(
         query=query,
         rejections=[record for record in records if record[1].number > query.after],
         cursor=entries[0].number if entries else 0,
-        websites=websites,
-        names=names_of(websites),
-        tabs=LIVE_TABS,
     )
 
 

@@ -1,7 +1,6 @@
 """Settings: the members of the workspace, and the reader's own account."""
 
-from litestar import Response, get
-from litestar.di import NamedDependency
+from litestar import Response
 
 from penstock.accounts.invitations.service import InvitationService
 from penstock.accounts.keys.service import KeyService
@@ -11,18 +10,15 @@ from penstock.accounts.second_factor.service import SecondFactorService
 from penstock.accounts.session_cookies import session_token
 from penstock.base.paging import MAX_PAGE_SIZE, Page
 from penstock.http.schema import PageQuery
-from penstock.settings import Settings
+from penstock.web.page_routes import page
 from penstock.web.view import View
 
 _LARGEST_PAGE = Page(1, MAX_PAGE_SIZE)
 
 
-@get("/settings/members", sync_to_thread=True)
+@page("/settings/members")
 def members(
-    view: NamedDependency[View],
-    members: NamedDependency[MemberService],
-    invitations: NamedDependency[InvitationService],
-    key_service: NamedDependency[KeyService],
+    view: View, members: MemberService, invitations: InvitationService, key_service: KeyService
 ) -> Response[bytes]:
     return view.render(
         "people/members.html",
@@ -30,17 +26,13 @@ def members(
         members=members.members(view.workspace_id, view.query(PageQuery).pagination),
         invitations=invitations.invitations(view.workspace_id, _LARGEST_PAGE),
         invitations_are_mailed=invitations.are_mailed(view.reader.user),
-        is_owner=view.is_owner,
         key_counts=key_service.counts_by_creator(view.workspace_id),
     )
 
 
-@get("/settings/account", sync_to_thread=True)
+@page("/settings/account")
 def account(
-    view: NamedDependency[View],
-    own_account: NamedDependency[OwnAccountService],
-    second_factors: NamedDependency[SecondFactorService],
-    settings: NamedDependency[Settings],
+    view: View, own_account: OwnAccountService, second_factors: SecondFactorService
 ) -> Response[bytes]:
     token = session_token(view.request) or ""
     return view.render(
@@ -48,7 +40,7 @@ def account(
         parts=("sessions", "second_factor"),
         second_factor=second_factors.state(view.reader.user),
         sessions=own_account.sessions(view.reader.user, token, view.query(PageQuery).pagination),
-        session_days=settings.session_days,
+        session_days=view.settings.session_days,
     )
 
 

@@ -7,26 +7,16 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from litestar import Response, get
-from litestar.di import NamedDependency
-from litestar.params import FromPath
+from litestar import Response
 
-from penstock.funnels.comparisons.service import CompareService
-from penstock.funnels.definitions.operators import operators_by_group
-from penstock.funnels.drivers.service import DriverService
-from penstock.funnels.flows.service import FlowService
-from penstock.funnels.insights.service import InsightService
 from penstock.funnels.outcomes.schema import OutcomesQuery
 from penstock.funnels.outcomes.service import OutcomeService
-from penstock.funnels.periods.service import PeriodsService
-from penstock.funnels.results.service import ResultsService
-from penstock.funnels.verdicts.service import VerdictService
-from penstock.jobs.cancellable import CancellableResponse
+from penstock.web.page_routes import page, slow_page
 from penstock.web.pages.funnel_page import FunnelPages
 from penstock.web.pages.parts import load_parts
 from penstock.web.pages.report.panels.cohorts import cohorts
 from penstock.web.pages.report.panels.compare import compare
-from penstock.web.pages.report.panels.context import ReportContext
+from penstock.web.pages.report.panels.context import ReportContext, ReportServices
 from penstock.web.pages.report.panels.drivers import what_differs
 from penstock.web.pages.report.panels.flows import paths
 from penstock.web.pages.report.panels.next_events import next_events
@@ -66,79 +56,46 @@ def _detail(context: ReportContext, tab: Tab) -> dict[str, Any]:
     return {**tab.panel(context), "problems": count_problems(context)}
 
 
-@get("/funnels/{funnel_id:str}")
-async def report(
-    view: NamedDependency[View],
-    funnel_id: FromPath[str],
-    funnel_pages: NamedDependency[FunnelPages],
-    results: NamedDependency[ResultsService],
-    insights: NamedDependency[InsightService],
-    comparisons: NamedDependency[CompareService],
-    periods: NamedDependency[PeriodsService],
-    verdicts: NamedDependency[VerdictService],
-    drivers: NamedDependency[DriverService],
-    flows: NamedDependency[FlowService],
-    outcomes: NamedDependency[OutcomeService],
-    respond: NamedDependency[CancellableResponse],
+@slow_page("/funnels/{funnel_id:str}")
+def report(
+    view: View, funnel_id: str, funnel_pages: FunnelPages, report_services: ReportServices
 ) -> Response[bytes]:
-    def render() -> Response[bytes]:
-        query = view.query(ReportPageQuery)
-        page = funnel_pages.load(funnel_id, query)
-        query = view.drop_foreign_website(query, page.websites)
-        tabs = {
-            show: tab.text
-            for show, tab in TABS.items()
-            if show not in _COHORT_TABS or page.definition.breakdown_properties
-        }
-        show = query.show if query.show in tabs else next(iter(tabs))
-        context = ReportContext(
-            view.workspace_id,
-            funnel_id,
-            page,
-            query,
-            results,
-            insights,
-            comparisons,
-            periods,
-            verdicts,
-            drivers,
-            flows,
-            outcomes,
-            only_cached=view.requested_part is None,
-        )
-        loads = {
-            "overview": partial(overview, context),
-            "detail": partial(_detail, context, TABS[show]),
-            "verdict": partial(verdict, context),
-        }
-        if query.compare is not None:
-            loads["periods"] = partial(compare_periods, context)
-        # Without a time zone in the address, the browser loads the parts using its own time zone.
-        parts = load_parts(view, loads, in_page="timezone" in view.request.query_params)
-        return view.render(
-            "report/report.html",
-            parts=tuple(parts),
-            report=page,
-            folders=funnel_pages.folders() if view.requested_part is None else {},
-            operator_groups=operators_by_group(),
-            query=query,
-            tabs=tabs,
-            show=show,
-            overview=parts["overview"],
-            detail=parts["detail"],
-            verdict=parts["verdict"],
-            periods=parts.get("periods"),
-        )
-
-    return await respond(render)
+    query = view.query(ReportPageQuery, view.websites)
+    page = funnel_pages.load(funnel_id, query)
+    tabs = {
+        show: tab.text
+        for show, tab in TABS.items()
+        if show not in _COHORT_TABS or page.definition.breakdown_properties
+    }
+    show = query.show if query.show in tabs else next(iter(tabs))
+    only_cached = view.requested_part is None
+    context = ReportContext(page, query, report_services, only_cached)
+    loads = {
+        "overview": partial(overview, context),
+        "detail": partial(_detail, context, TABS[show]),
+        "verdict": partial(verdict, context),
+    }
+    if query.compare is not None:
+        loads["periods"] = partial(compare_periods, context)
+    # Without a time zone in the address, the browser loads the parts using its own time zone.
+    parts = load_parts(view, loads, in_page="timezone" in view.request.query_params)
+    return view.render(
+        "report/report.html",
+        parts=tuple(parts),
+        report=page,
+        folders=funnel_pages.folders() if only_cached else {},
+        query=query,
+        tabs=tabs,
+        show=show,
+        overview=parts["overview"],
+        detail=parts["detail"],
+        verdict=parts["verdict"],
+        periods=parts.get("periods"),
+    )
 
 
-@get("/funnels/{funnel_id:str}/outcomes", sync_to_thread=True)
-def outcomes_build(
-    view: NamedDependency[View],
-    funnel_id: FromPath[str],
-    outcomes: NamedDependency[OutcomeService],
-) -> Response[bytes]:
+@page("/funnels/{funnel_id:str}/outcomes")
+def outcomes_build(view: View, funnel_id: str, outcomes: OutcomeService) -> Response[bytes]:
     """The build of stored outcomes, which the overview polls separately from its numbers."""
     build = build_of(outcomes, view.workspace_id, funnel_id, view.query(OutcomesQuery))
     return view.render("report/outcomes.html", build=build)

@@ -1,17 +1,15 @@
 """The start page, log-in and sign-up."""
 
-from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
 from anyio import to_thread
-from litestar import Response, get
-from litestar.di import NamedDependency
+from litestar import Response
 from litestar.response import Redirect
 
 from penstock.accounts.confirmations.service import ConfirmationService
 from penstock.accounts.invitations.service import InvitationService
-from penstock.accounts.model import PendingLogIn
+from penstock.accounts.model import CurrentUser, PendingLogIn
 from penstock.accounts.origins import is_local_client
 from penstock.accounts.own_account.service import OwnAccountService
 from penstock.accounts.password_resets.service import PasswordResetService
@@ -40,40 +38,34 @@ from penstock.http.problems import problem_of
 from penstock.http.requests import AnyRequest, address_of
 from penstock.settings import Settings
 from penstock.web.nav import NAV
+from penstock.web.page_routes import page
 from penstock.web.rendering import html
-from penstock.web.view import reader_of, required_reader, safe_next
-
-Accounts = NamedDependency[AccountService]
-SingleSignOn = NamedDependency[SingleSignOnService]
+from penstock.web.view import safe_next
 
 
-@get("/")
-async def start_page(
-    request: AnyRequest,
-    accounts: Accounts,
-    website_service: NamedDependency[WebsiteService],
+@page("/")
+def start_page(
+    session_user: CurrentUser | None, accounts: AccountService, website_service: WebsiteService
 ) -> Redirect:
     """Redirects to the sign-up, the log-in, the form for a first website, or the first page."""
-    reader = await reader_of(request, accounts)
-    if reader is None:
-        has_accounts = await to_thread.run_sync(accounts.has_accounts)
-        return Redirect("/login" if has_accounts else "/signup", status_code=302)
-    has_websites = await to_thread.run_sync(website_service.websites, reader.workspace.id)
+    if session_user is None:
+        return Redirect("/login" if accounts.has_accounts() else "/signup", status_code=302)
+    has_websites = website_service.websites(session_user.workspace.id)
     return Redirect(NAV[0].href if has_websites else "/welcome", status_code=302)
 
 
-@get("/login")
-async def log_in(
+@page("/login")
+def log_in(
     request: AnyRequest,
-    accounts: Accounts,
-    single_sign_on: SingleSignOn,
-    settings: NamedDependency[Settings],
+    session_user: CurrentUser | None,
+    single_sign_on: SingleSignOnService,
+    settings: Settings,
 ) -> Response[Any]:
     """Show the log-in page. The query parameter `code` opens its second step, after single
     sign-on.
     """
     next_path = safe_next(request.query_params.get("next"))
-    if await reader_of(request, accounts):
+    if session_user is not None:
         return Redirect(next_path, status_code=302)
     content = {
         "next": next_path,
@@ -82,12 +74,12 @@ async def log_in(
         "provider_name": single_sign_on.provider_name,
         "needs_code": "code" in request.query_params and bool(pending_log_in_token(request)),
     }
-    return await to_thread.run_sync(html, request, "session/login.html", content)
+    return html(request, "session/login.html", content)
 
 
-@get("/login/sso")
+@page("/login/sso")
 async def leave_for_provider(
-    request: AnyRequest, single_sign_on: SingleSignOn, settings: NamedDependency[Settings]
+    request: AnyRequest, single_sign_on: SingleSignOnService, settings: Settings
 ) -> Response[Any]:
     """Redirects to the identity provider."""
     next_path = safe_next(request.query_params.get("next"))
@@ -100,9 +92,9 @@ async def leave_for_provider(
     return response
 
 
-@get("/login/sso/callback")
+@page("/login/sso/callback")
 async def return_from_provider(
-    request: AnyRequest, single_sign_on: SingleSignOn, settings: NamedDependency[Settings]
+    request: AnyRequest, single_sign_on: SingleSignOnService, settings: Settings
 ) -> Response[Any]:
     """Handles the browser's return from the identity provider."""
     query = request.query_params
@@ -141,47 +133,39 @@ def _sign_on_failed(request: AnyRequest, error: PenstockError) -> Response[bytes
     return response
 
 
-@get("/login/secured")
-async def secured(
-    request: AnyRequest,
-    accounts: Accounts,
-    own_account: NamedDependency[OwnAccountService],
-) -> Response[Any]:
+@page("/login/secured")
+def secured(
+    request: AnyRequest, reader: CurrentUser, own_account: OwnAccountService
+) -> Response[bytes]:
     """Show the page that follows a log-in in which the user took their account back from another
     person.
     """
+    workspaces = own_account.workspaces(reader.user, Page(1, MAX_PAGE_SIZE)).data
     next_path = safe_next(request.query_params.get("next"))
-    reader = await required_reader(request, accounts)
-    page = Page(1, MAX_PAGE_SIZE)
-    workspaces = await to_thread.run_sync(own_account.workspaces, reader.user, page)
-    content = {"next": next_path, "reader": reader, "workspaces": workspaces.data}
-    return await to_thread.run_sync(html, request, "session/secured.html", content)
+    content = {"next": next_path, "reader": reader, "workspaces": workspaces}
+    return html(request, "session/secured.html", content)
 
 
-@get("/confirm-email")
-async def confirm_email(
-    request: AnyRequest, accounts: Accounts, confirmations: NamedDependency[ConfirmationService]
-) -> Response[Any]:
+@page("/confirm-email")
+def confirm_email(
+    request: AnyRequest, reader: CurrentUser, confirmations: ConfirmationService
+) -> Response[bytes]:
     """Confirm an email address. The link is in an email, and also requires a session of the
     account.
     """
-    reader, token = await required_reader(request, accounts), request.query_params.get("token", "")
-    is_confirmed = reader.user.email_confirmed_at_ms is not None
-    is_valid = await to_thread.run_sync(confirmations.is_valid, reader.user, token)
+    token = request.query_params.get("token", "")
     content = {
         "reader": reader,
         "token": token,
-        "is_confirmed": is_confirmed,
-        "is_valid": is_valid,
+        "is_confirmed": reader.user.email_confirmed_at_ms is not None,
+        "is_valid": confirmations.is_valid(reader.user, token),
         "asks": confirmations.needs_confirmation(reader.user),
     }
-    return await to_thread.run_sync(html, request, "session/confirm_email.html", content)
+    return html(request, "session/confirm_email.html", content)
 
 
-@get("/reset-password", sync_to_thread=True)
-def reset_password(
-    request: AnyRequest, password_resets: NamedDependency[PasswordResetService]
-) -> Response[bytes]:
+@page("/reset-password")
+def reset_password(request: AnyRequest, password_resets: PasswordResetService) -> Response[bytes]:
     content = {
         "is_set_up": password_resets.is_set_up,
         "is_sent": "sent" in request.query_params,
@@ -189,7 +173,7 @@ def reset_password(
     return html(request, "session/forgotten.html", content)
 
 
-@get("/reset-password/new", sync_to_thread=True)
+@page("/reset-password/new")
 def new_password(request: AnyRequest) -> Response[bytes]:
     """Show the form that a link in an email opens. The token follows `#`, so that only the browser
     sees it.
@@ -197,12 +181,13 @@ def new_password(request: AnyRequest) -> Response[bytes]:
     return html(request, "session/new_password.html", {})
 
 
-@get("/signup")
-async def sign_up(
+@page("/signup")
+def sign_up(
     request: AnyRequest,
-    accounts: Accounts,
-    settings: NamedDependency[Settings],
-    invitations: NamedDependency[InvitationService],
+    session_user: CurrentUser | None,
+    accounts: AccountService,
+    settings: Settings,
+    invitations: InvitationService,
 ) -> Response[Any]:
     """Show the page for sign-up and invitations.
 
@@ -210,36 +195,33 @@ async def sign_up(
     """
     token = request.query_params.get("invitation")
     if token:
-        return await _invitation_page(request, accounts, invitations, token)
-    if await reader_of(request, accounts):
+        return _invitation_page(request, session_user, invitations, token)
+    if session_user is not None:
         return Redirect("/", status_code=302)
-    is_first = not await to_thread.run_sync(accounts.has_accounts)
+    is_first = not accounts.has_accounts()
     content = {
         "is_first": is_first,
         "is_open": is_first or settings.signup_open,
         "needs_token": is_first and not is_local_client(request),
     }
-    return await to_thread.run_sync(html, request, "session/signup.html", content)
+    return html(request, "session/signup.html", content)
 
 
-async def _invitation_page(
-    request: AnyRequest, accounts: AccountService, invitations: InvitationService, token: str
-) -> Response[Any]:
-    reader = await reader_of(request, accounts)
+def _invitation_page(
+    request: AnyRequest, reader: CurrentUser | None, invitations: InvitationService, token: str
+) -> Response[bytes]:
     try:
-        invitation, has_account = await to_thread.run_sync(invitations.read, token)
+        invitation, has_account = invitations.read(token)
     except NotFound:
-        gone = partial(html, request, "session/invitation_gone.html", {}, status=404)
-        return await to_thread.run_sync(gone)
-    here = f"/signup?{urlencode({'invitation': token})}"
+        return html(request, "session/invitation_gone.html", {}, status=404)
     content = {
         "invitation": invitation,
         "has_account": has_account,
         "token": token,
-        "here": here,
+        "here": f"/signup?{urlencode({'invitation': token})}",
         "reader": reader,
     }
-    return await to_thread.run_sync(html, request, "session/invited.html", content)
+    return html(request, "session/invited.html", content)
 
 
 ROUTES = (

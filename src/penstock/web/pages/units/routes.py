@@ -2,12 +2,9 @@
 
 from typing import Any
 
-from litestar import Response, get
-from litestar.di import NamedDependency
-from litestar.params import FromPath
+from litestar import Response
 
 from penstock.base.clock import parse_time
-from penstock.funnels.definitions.operators import operators_by_group
 from penstock.funnels.queries.schema import AdHocQuery
 from penstock.funnels.statements.units import Outcome
 from penstock.funnels.units.path import Decision
@@ -15,7 +12,7 @@ from penstock.funnels.units.routes import unit_in_path
 from penstock.funnels.units.schema import TraceRecord, UnitsQuery
 from penstock.funnels.units.service import UnitService
 from penstock.funnels.units.trace_reader import TraceReader
-from penstock.jobs.cancellable import CancellableResponse
+from penstock.web.page_routes import slow_page
 from penstock.web.pages.funnel_page import FunnelPage, FunnelPages, row_title
 from penstock.web.pages.parts import load_part
 from penstock.web.pages.schema import FunnelPageQuery, UnitsPageQuery
@@ -57,43 +54,35 @@ _QUALITIES = {
 }
 
 
-@get("/funnels/{funnel_id:str}/units")
-async def units(
-    view: NamedDependency[View],
-    funnel_id: FromPath[str],
-    funnel_pages: NamedDependency[FunnelPages],
-    units: NamedDependency[UnitService],
-    respond: NamedDependency[CancellableResponse],
+@slow_page("/funnels/{funnel_id:str}/units")
+def units(
+    view: View, funnel_id: str, funnel_pages: FunnelPages, units: UnitService
 ) -> Response[bytes]:
-    def render() -> Response[bytes]:
-        page = funnel_pages.load(funnel_id, view.query(UnitsPageQuery))
-        query = view.query(UnitsQuery)
-        conditions, order = (
-            query.model_dump(include=set(names), exclude_defaults=True, by_alias=True, mode="json")
-            for names in (_CONDITIONS, _ORDER)
-        )
+    page = funnel_pages.load(funnel_id, view.query(UnitsPageQuery, view.websites))
+    query = view.query(UnitsQuery)
+    conditions, order = (
+        query.model_dump(include=set(names), exclude_defaults=True, by_alias=True, mode="json")
+        for names in (_CONDITIONS, _ORDER)
+    )
 
-        def load() -> Any:
-            cursor = {"cursor": query.cursor} if query.cursor else {}
-            parameters = {**page.parameters(), **conditions, **order, **cursor}
-            full_query = UnitsQuery.model_validate(parameters)
-            return units.units(view.workspace_id, funnel_id, full_query)
+    def load() -> Any:
+        cursor = {"cursor": query.cursor} if query.cursor else {}
+        parameters = {**page.parameters(), **conditions, **order, **cursor}
+        full_query = UnitsQuery.model_validate(parameters)
+        return units.units(view.workspace_id, funnel_id, full_query)
 
-        return view.render(
-            "report/units.html",
-            parts=("list",),
-            report=page,
-            query=query,
-            conditions={**conditions, **order},
-            outcomes=_outcomes(page),
-            sorts=_SORTS,
-            operator_groups=operators_by_group(),
-            title=_title(page, query),
-            event_in_words=_event_in_words(page, query),
-            list_part=load_part(view, "list", load),
-        )
-
-    return await respond(render)
+    return view.render(
+        "report/units.html",
+        parts=("list",),
+        report=page,
+        query=query,
+        conditions={**conditions, **order},
+        outcomes=_outcomes(page),
+        sorts=_SORTS,
+        title=_title(page, query),
+        event_in_words=_event_in_words(page, query),
+        list_part=load_part(view, "list", load),
+    )
 
 
 def _outcomes(page: FunnelPage) -> dict[str, str]:
@@ -143,32 +132,25 @@ def _event_in_words(page: FunnelPage, query: UnitsQuery) -> str | None:
     return f"{words} soon after step {query.step}" if query.step else words
 
 
-@get("/funnels/{funnel_id:str}/units/{unit:path}")
-async def trace(
-    view: NamedDependency[View],
-    funnel_id: FromPath[str],
-    funnel_pages: NamedDependency[FunnelPages],
-    traces: NamedDependency[TraceReader],
-    respond: NamedDependency[CancellableResponse],
+@slow_page("/funnels/{funnel_id:str}/units/{unit:path}")
+def trace(
+    view: View, funnel_id: str, funnel_pages: FunnelPages, traces: TraceReader
 ) -> Response[bytes]:
-    def render() -> Response[bytes]:
-        page = funnel_pages.load(funnel_id, view.query(FunnelPageQuery))
-        unit = unit_in_path(view.request)
+    page = funnel_pages.load(funnel_id, view.query(FunnelPageQuery, view.websites))
+    unit = unit_in_path(view.request)
 
-        def load() -> dict[str, Any]:
-            query = AdHocQuery.model_validate(page.parameters(cohort=False))
-            return _timeline(traces.trace(view.workspace_id, funnel_id, query, unit))
+    def load() -> dict[str, Any]:
+        query = AdHocQuery.model_validate(page.parameters(cohort=False))
+        return _timeline(traces.trace(view.workspace_id, funnel_id, query, unit))
 
-        return view.render(
-            "report/trace.html",
-            parts=("timeline",),
-            report=page,
-            unit=unit,
-            decisions=DECISIONS,
-            timeline=load_part(view, "timeline", load),
-        )
-
-    return await respond(render)
+    return view.render(
+        "report/trace.html",
+        parts=("timeline",),
+        report=page,
+        unit=unit,
+        decisions=DECISIONS,
+        timeline=load_part(view, "timeline", load),
+    )
 
 
 def _timeline(record: TraceRecord) -> dict[str, Any]:

@@ -7,12 +7,9 @@ from itertools import groupby
 from typing import NamedTuple
 from urllib.parse import unquote, urlencode
 
-from litestar import Response, get
-from litestar.di import NamedDependency
-from litestar.params import FromPath
+from litestar import Response
 from litestar.response import Redirect
 
-from penstock.accounts.websites.service import WebsiteService
 from penstock.activity.schema import StoredEventRecord
 from penstock.activity.visitors.schema import TimelineQuery, VisitorDetailRecord, VisitorsQuery
 from penstock.activity.visitors.service import VisitorService
@@ -27,9 +24,9 @@ from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.units.schema import TraceRecord
 from penstock.funnels.units.trace_reader import TraceReader
 from penstock.http.requests import raw_path_after
-from penstock.jobs.cancellable import CancellableResponse
+from penstock.web.page_routes import slow_page
 from penstock.web.pages.parts import load_part
-from penstock.web.view import View, names_of
+from penstock.web.view import View
 
 _MOST_FUNNELS = Page(1, 50)
 """The funnels that a visitor's page checks."""
@@ -42,61 +39,37 @@ class Session(NamedTuple):
     duration_s: float
 
 
-@get("/visitors")
-async def find_visitors(
-    view: NamedDependency[View],
-    website_service: NamedDependency[WebsiteService],
-    visitors: NamedDependency[VisitorService],
-    respond: NamedDependency[CancellableResponse],
-) -> Response[bytes]:
-    def render() -> Response[bytes]:
-        websites = website_service.websites(view.workspace_id)
-        query = view.drop_foreign_website(view.query(VisitorsQuery), websites)
-        return view.render(
-            "visitors/list.html",
-            parts=("list",),
-            query=query,
-            visitors=visitors.visitors(view.workspace_id, query),
-            devices=[device.value for device in Device],
-            websites=websites,
-            names=names_of(websites),
-        )
-
-    return await respond(render)
+@slow_page("/visitors")
+def find_visitors(view: View, visitors: VisitorService) -> Response[bytes]:
+    query = view.query(VisitorsQuery, view.websites)
+    return view.render(
+        "visitors/list.html",
+        parts=("list",),
+        query=query,
+        visitors=visitors.visitors(view.workspace_id, query),
+        devices=[device.value for device in Device],
+    )
 
 
-@get("/visitors/{visitor_id:path}")
-async def visitor(
-    view: NamedDependency[View],
-    visitor_id: FromPath[str],
-    website_service: NamedDependency[WebsiteService],
-    visitors: NamedDependency[VisitorService],
-    funnels: NamedDependency[FunnelService],
-    traces: NamedDependency[TraceReader],
-    respond: NamedDependency[CancellableResponse],
+@slow_page("/visitors/{visitor_id:path}")
+def visitor(
+    view: View, visitors: VisitorService, funnels: FunnelService, traces: TraceReader
 ) -> Response[bytes]:
     """Show one visitor. If several visitors share the ID, redirects to their list."""
-
-    def render() -> Response[bytes]:
-        visitor_id = unquote(raw_path_after(view.request, "/visitors/"))
-        websites = website_service.websites(view.workspace_id)
-        query = view.drop_foreign_website(view.query(TimelineQuery), websites)
-        try:
-            detail, timeline = visitors.visitor_with_timeline(view.workspace_id, visitor_id, query)
-        except Malformed:
-            return Redirect(f"/visitors?{urlencode({'search': visitor_id})}", status_code=302)
-        return view.render(
-            "visitors/visitor.html",
-            parts=("timeline", "funnels"),
-            funnels=load_part(view, "funnels", partial(entries, view, funnels, traces, detail)),
-            visitor=detail,
-            timeline=timeline,
-            sessions=sessions_of(timeline.data),
-            websites=websites,
-            names=names_of(websites),
-        )
-
-    return await respond(render)
+    visitor_id = unquote(raw_path_after(view.request, "/visitors/"))
+    query = view.query(TimelineQuery, view.websites)
+    try:
+        detail, timeline = visitors.visitor_with_timeline(view.workspace_id, visitor_id, query)
+    except Malformed:
+        return Redirect(f"/visitors?{urlencode({'search': visitor_id})}", status_code=302)
+    return view.render(
+        "visitors/visitor.html",
+        parts=("timeline", "funnels"),
+        funnels=load_part(view, "funnels", partial(entries, view, funnels, traces, detail)),
+        visitor=detail,
+        timeline=timeline,
+        sessions=sessions_of(timeline.data),
+    )
 
 
 class FunnelEntry(NamedTuple):

@@ -36,7 +36,7 @@ def _comparison(
     context: ReportContext, prepared: QueryContext, more: Mapping[str, Any]
 ) -> ComparisonRecord:
     query = CompareQuery.model_validate(context.page.parameters(cohort=False, **more))
-    return context.comparisons.compare_prepared(prepared, query)
+    return context.services.comparisons.compare_prepared(prepared, query)
 
 
 def _scale(comparison: ComparisonRecord, *, is_settled: bool) -> Scale:

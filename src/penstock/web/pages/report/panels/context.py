@@ -1,11 +1,10 @@
 """The context of a report's panels: the query, and the services that answer it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from penstock.base.ids import WorkspaceId
 from penstock.funnels.comparisons.service import CompareService
 from penstock.funnels.drivers.service import DriverService
 from penstock.funnels.flows.service import FlowService
@@ -17,8 +16,27 @@ from penstock.funnels.queries.resolve import ReadFunnel
 from penstock.funnels.results.schema import ResultsQuery, ResultsRecord
 from penstock.funnels.results.service import ResultsService
 from penstock.funnels.verdicts.service import VerdictService
+from penstock.http.schema import Query
 from penstock.web.pages.funnel_page import FunnelPage
 from penstock.web.pages.schema import ReportPageQuery
+
+Parameters = Mapping[str, Any]
+Q = TypeVar("Q", bound=Query)
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class ReportServices:
+    """The services that answer questions about a funnel. Handlers get them as `report_services`."""
+
+    results: ResultsService
+    insights: InsightService
+    comparisons: CompareService
+    periods: PeriodsService
+    verdicts: VerdictService
+    drivers: DriverService
+    flows: FlowService
+    outcomes: OutcomeService
 
 
 @dataclass
@@ -28,18 +46,9 @@ class ReportContext:
     only_cached: whether to use cached results only, without waiting.
     """
 
-    workspace_id: WorkspaceId
-    funnel_id: str
     page: FunnelPage
     query: ReportPageQuery
-    results: ResultsService
-    insights: InsightService
-    comparisons: CompareService
-    periods: PeriodsService
-    verdicts: VerdictService
-    drivers: DriverService
-    flows: FlowService
-    outcomes: OutcomeService
+    services: ReportServices
     only_cached: bool
     # `cached_property` is not used, because in Python 3.11 its lock makes the reports of all
     # readers wait.
@@ -50,7 +59,7 @@ class ReportContext:
     def report(self) -> ResultsRecord:
         """The results, with the cohorts that the page shows. All panels share them."""
         if self._report is None:
-            self._report = self.results.report(self.shared_query)
+            self._report = self.services.results.report(self.shared_query)
         return self._report
 
     @property
@@ -63,11 +72,17 @@ class ReportContext:
             )
         return self._shared_query
 
-    def prepare(self, only: Mapping[str, Any] | None = None, **more: Any) -> QueryContext:
+    def prepare(self, only: Parameters | None = None, **more: Any) -> QueryContext:
         """Prepare a query. only: a cohort, instead of the page's filter. more: other parameters."""
         parameters, page = self.page.parameters(**more), self.page
         if only is not None:
             parameters["cohort"] = json.dumps(only, ensure_ascii=False)
         query = ResultsQuery.model_validate(parameters)
         funnel = ReadFunnel(page.funnel.id, page.revision, page.saved_definition)
-        return self.results.prepare(self.workspace_id, funnel, query, only_cached=self.only_cached)
+        return self.services.results.prepare(
+            page.view.workspace_id, funnel, query, only_cached=self.only_cached
+        )
+
+    def ask(self, question: Callable[[QueryContext, Q], R], model: type[Q], more: Parameters) -> R:
+        """Ask a question about the units that all panels share. more: its own parameters."""
+        return question(self.shared_query, model.model_validate(self.page.parameters(**more)))

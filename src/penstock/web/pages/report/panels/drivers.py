@@ -32,8 +32,7 @@ def what_differs(context: ReportContext) -> dict[str, Any]:
     """Return the drivers of the loss after a step, with a scale for their intervals."""
     n = len(context.page.required_steps)
     more: dict[str, Any] = {"step": min(context.query.step, n - 1), "of": context.query.of}
-    query = DriversQuery.model_validate(context.page.parameters(**more))
-    record = context.drivers.find_drivers(context.shared_query, query)
+    record = context.ask(context.services.drivers.find_drivers, DriversQuery, more)
     clear = [driver for driver in record.data if driver.clear]
     intervals = [driver.difference_interval for driver in clear]
     return {

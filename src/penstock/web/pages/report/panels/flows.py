@@ -15,9 +15,7 @@ def paths(context: ReportContext) -> dict[str, Any]:
         del choices[Where.AFTER]  # without a window, units never drop off
         where = where if where in choices else Where.BETWEEN
     more: dict[str, Any] = {"where": where, "step": min(query.step, n - 1), "of": query.of}
-    record = context.flows.find_flows(
-        context.shared_query, FlowsQuery.model_validate(page.parameters(**more))
-    )
+    record = context.ask(context.services.flows.find_flows, FlowsQuery, more)
     return {"flows": record, "choices": list(choices.items()), "more": more}
 
 

@@ -15,7 +15,5 @@ def next_events(context: ReportContext) -> dict[str, Any]:
         "outcome": None if outcome == "both" else outcome,
         "of": context.query.of,
     }
-    following = context.insights.find_next_events(
-        context.shared_query, NextQuery.model_validate(context.page.parameters(**more))
-    )
+    following = context.ask(context.services.insights.find_next_events, NextQuery, more)
     return {"next_events": following, "more": more}

@@ -48,8 +48,7 @@ class Bar:
 def overview(context: ReportContext) -> dict[str, Any]:
     """Return the figures, and the bars with each step's median time."""
     results = context.report
-    timing_query = TimingQuery.model_validate(context.page.parameters())
-    timing = context.insights.compute_timing(context.shared_query, timing_query)
+    timing = context.ask(context.services.insights.compute_timing, TimingQuery, {})
     medians = [None, *(step.median_minutes for step in timing.steps)]
     bars = [_bar(context, results, index, median) for index, median in enumerate(medians)]
     notes = coverage_notes(context.page, results)
@@ -83,14 +82,13 @@ def _source(results: ResultsRecord) -> str | None:
 
 def _build(context: ReportContext) -> Build | None:
     """Return the build that these results may have requested, for the current revision."""
-    if context.page.past_revision is not None or not context.outcomes.has_build(
-        context.shared_query
-    ):
+    page, outcomes = context.page, context.services.outcomes
+    if page.past_revision is not None or not outcomes.has_build(context.shared_query):
         return None
     if context.only_cached:
         raise NotCached  # only the event store knows the progress of a build
-    query = OutcomesQuery.model_validate({"websiteId": context.query.website_id})
-    return build_of(context.outcomes, context.workspace_id, context.funnel_id, query)
+    query = OutcomesQuery(websiteId=context.query.website_id)
+    return build_of(outcomes, page.view.workspace_id, page.funnel.id, query)
 
 
 def _bar(

@@ -34,7 +34,7 @@ def compare_periods(context: ReportContext) -> dict[str, Any]:
     """Return the comparison, or `obstacle`: why there is none."""
     page, query = context.page, context.query
     window_s = page.definition.window_s
-    now_ms = page.now_ms
+    now_ms = page.view.now_ms
     obstacle = query.compare_error(now_ms, window_s or 0)
     span = query.span(now_ms, window_s or 0)
     if obstacle or span is None or window_s is None:
@@ -46,7 +46,7 @@ def compare_periods(context: ReportContext) -> dict[str, Any]:
         "timezone": query.timezone,
     }
     prepared = context.prepare(page=1, pageSize=MAX_PAGE_SIZE)
-    record = context.periods.compare_prepared(
+    record = context.services.periods.compare_prepared(
         prepared, PeriodsQuery.model_validate(page.parameters(**more))
     )
     return {

@@ -21,9 +21,7 @@ def times(context: ReportContext) -> dict[str, Any]:
     n = len(context.page.required_steps)
     pair = _pair(context.query.pair, n)
     more: dict[str, Any] = {} if pair is None else {"from": pair[0], "to": pair[1]}
-    timing = context.insights.compute_timing(
-        context.shared_query, TimingQuery.model_validate(context.page.parameters(**more))
-    )
+    timing = context.ask(context.services.insights.compute_timing, TimingQuery, more)
     durations = timing.pair or timing.overall
     return {
         "durations": durations,

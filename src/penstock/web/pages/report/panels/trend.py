@@ -17,10 +17,9 @@ def trend(context: ReportContext) -> dict[str, Any]:
     """Return the trend. chart: the input for `static/charts.js`."""
     query = context.query
     more: dict[str, Any] = {"interval": query.interval, "timezone": query.timezone}
-    trend_query = TrendQuery.model_validate(context.page.parameters(**more))
-    trend = context.insights.compute_trend(context.shared_query, trend_query)
+    trend = context.ask(context.services.insights.compute_trend, TrendQuery, more)
     if query.measure == "cohorts":
-        series = _cohorts(context, trend_query, trend.data)
+        series = _cohorts(context, more, trend.data)
     elif query.measure == "counts":
         series = _counts(trend.data, context.page.pending_word)
     else:
@@ -34,17 +33,18 @@ def trend(context: ReportContext) -> dict[str, Any]:
 
 
 def _cohorts(
-    context: ReportContext, query: TrendQuery, buckets: Sequence[TrendBucketRecord]
+    context: ReportContext, more: Mapping[str, Any], buckets: Sequence[TrendBucketRecord]
 ) -> list[Series]:
     """Return a line for each of the largest cohorts: its rate where no window is still open."""
+    query = TrendQuery.model_validate(context.page.parameters(**more))
     largest = context.prepare(page=1, pageSize=_MAX_COHORTS, sort="entered", order="desc")
     has_window = context.page.has_window
     lines = []
-    for cohort in context.results.report(largest).cohorts.data:
+    for cohort in context.services.results.report(largest).cohorts.data:
         own = context.prepare(cohort.cohort)
         rates = {
             bucket.from_: bucket.conversion_rate
-            for bucket in context.insights.compute_trend(own, query).data
+            for bucket in context.services.insights.compute_trend(own, query).data
             if not (bucket.maturing and has_window)
         }
         values = [rates.get(bucket.from_) for bucket in buckets]

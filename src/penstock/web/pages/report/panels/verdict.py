@@ -20,7 +20,9 @@ class Phrase(NamedTuple):
 
 
 def verdict(context: ReportContext) -> dict[str, Any]:
-    record = context.verdicts.judge(context.shared_query, context.report, context.query.zone)
+    record = context.services.verdicts.judge(
+        context.shared_query, context.report, context.query.zone
+    )
     return {"sentences": [_sentence(context, item.phrases) for item in record.sentences]}
 
 
