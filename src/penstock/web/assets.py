@@ -12,7 +12,12 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import NamedTuple
 
+from litestar import Response
+
 from penstock.http.requests import AnyRequest
+
+IMMUTABLE = {"Cache-Control": "public, max-age=31536000, immutable"}
+"""Headers of a file whose address contains its hash."""
 
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
@@ -22,12 +27,26 @@ class Asset(NamedTuple):
     body: bytes
     gzipped: bytes
 
+    @classmethod
+    def from_body(cls, media_type: str, body: bytes) -> "Asset":
+        return cls(media_type, body, gzip.compress(body, 9, mtime=0))
+
+    def response(self, request: AnyRequest, headers: Mapping[str, str]) -> Response[bytes]:
+        """Return the file, compressed if the browser accepts that. headers: further headers."""
+        is_compressed = accepts_gzip(request)
+        encoding = {"Content-Encoding": "gzip"} if is_compressed else {}
+        return Response(
+            self.gzipped if is_compressed else self.body,
+            media_type=self.media_type,
+            headers={"Vary": "Accept-Encoding", **headers, **encoding},
+        )
+
 
 @cache
 def assets() -> tuple[str, Mapping[str, Asset]]:
     """Return the hash of all files, and the files by their paths below `static/`."""
     by_path = {
-        path: _asset(path, file)
+        path: Asset.from_body(_TYPES[_suffix(path)], file.read_bytes())
         for path, file in _files(files("penstock.web").joinpath("static"))
         if _suffix(path) in _TYPES
     }
@@ -45,11 +64,6 @@ def _files(folder: Traversable, prefix: str = "") -> list[tuple[str, Traversable
     nested = [_files(entry, f"{path}/") for path, entry in entries if entry.is_dir()]
     files = [(path, entry) for path, entry in entries if entry.is_file()]
     return [*files, *(file for folder_files in nested for file in folder_files)]
-
-
-def _asset(path: str, file: Traversable) -> Asset:
-    body = file.read_bytes()
-    return Asset(_TYPES[_suffix(path)], body, gzip.compress(body, 9, mtime=0))
 
 
 def _suffix(path: str) -> str:

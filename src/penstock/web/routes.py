@@ -5,7 +5,7 @@ from litestar import Response
 from penstock.base.errors import NotFound
 from penstock.http.handlers import route
 from penstock.http.requests import AnyRequest
-from penstock.web.assets import accepts_gzip, assets
+from penstock.web.assets import IMMUTABLE, assets
 from penstock.web.client import routes as client_routes
 from penstock.web.pages.attribution import routes as attribution_routes
 from penstock.web.pages.cohorts import routes as cohorts_routes
@@ -36,15 +36,7 @@ def asset(request: AnyRequest, version: str, path: str) -> Response[bytes]:
     file = files.get(path.lstrip("/")) if version == current else None
     if file is None:
         raise NotFound("There is nothing at this URL.")
-    headers = {
-        "Cache-Control": "public, max-age=31536000, immutable",
-        "Vary": "Accept-Encoding",
-    }
-    if accepts_gzip(request):
-        return Response(
-            file.gzipped, media_type=file.media_type, headers=headers | {"Content-Encoding": "gzip"}
-        )
-    return Response(file.body, media_type=file.media_type, headers=headers)
+    return file.response(request, IMMUTABLE)
 
 
 ROUTES = (
