@@ -15,6 +15,7 @@ from penstock.funnels.units.trace_reader import TraceReader
 from penstock.web.page_routes import slow_page
 from penstock.web.pages.funnel_page import FunnelPage, FunnelPages, row_title
 from penstock.web.pages.parts import load_part
+from penstock.web.pages.report.panels.quality import QUALITIES
 from penstock.web.pages.schema import FunnelPageQuery, UnitsPageQuery
 from penstock.web.view import View
 
@@ -38,20 +39,6 @@ DECISIONS: dict[Decision, tuple[str, str]] = {
     Decision.EXCLUSION: ("Excludes", "warn"),
 }
 """Text and colour of the badge of each decision."""
-
-_QUALITIES = {
-    "sequenceSkip": "with an event skipped by sequence number",
-    "unorderedTie": "with an unordered tie",
-    "invalidSequenceValue": "with an invalid sequence number",
-    "orderingIssue": "with uncertain event order",
-    "tiedEntry": "with tied entries",
-    "unknownEntryValue": "with no entry value",
-    "conflict": "with a later, different value",
-    "severalVisitors": "with events from several visitors",
-    "overLimit": "with more events than the limit per unit",
-    "assumedOrder": "with an assumed order of events",
-    "coarseTime": "with a provider event in the second of another event",
-}
 
 
 @slow_page("/funnels/{funnel_id:str}/units")
@@ -118,7 +105,7 @@ def _title(page: FunnelPage, query: UnitsQuery) -> str:
         phrases.append(f"with {row_title(page.definition.steps[query.diagnostic])}")
     if query.quality:
         suffix = f" for {query.property}" if query.property else ""
-        phrases.append(_QUALITIES[query.quality] + suffix)
+        phrases.append(QUALITIES[query.quality] + suffix)
     return " ".join([page.noun().capitalize(), *(phrases or ["that entered"])])
 
 

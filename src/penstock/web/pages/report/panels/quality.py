@@ -36,20 +36,38 @@ def count_problems(context: ReportContext) -> int:
     return len(present) + len(report.impossible_steps)
 
 
+QUALITIES = {
+    "sequenceSkip": "with an event skipped by sequence number",
+    "unorderedTie": "with an unordered tie",
+    "invalidSequenceValue": "with an invalid sequence number",
+    "orderingIssue": "with uncertain event order",
+    "tiedEntry": "with tied entries",
+    "unknownEntryValue": "with no entry value",
+    "conflict": "with a later, different value",
+    "severalVisitors": "with events from several visitors",
+    "overLimit": "with more events than the limit per unit",
+    "assumedOrder": "with an assumed order of events",
+    "coarseTime": "with a provider event in the second of another event",
+}
+"""Phrases about units with an issue, by the condition that selects them."""
+
+
 def _issues(page: FunnelPage, results: ResultsRecord) -> list[DataQualityIssue]:
-    numbers, noun = results.data_quality, page.noun
+    numbers = results.data_quality
     is_attempt_funnel = page.definition.counting_unit == "attempt"
+
+    def units(quality: str, count: int, meaning: str) -> DataQualityIssue:
+        words = f"{page.noun(count)} {QUALITIES[quality]}"
+        return DataQualityIssue(count, words, meaning, quality)
 
     def events(count: int) -> str:
         return "event" if count == 1 else "events"
 
-    ordering, several = numbers.units_with_ordering_issues, numbers.attempts_with_several_visitors
     issues = [
-        DataQualityIssue(
-            ordering,
-            f"{noun(ordering)} with uncertain event order",
-            "At least one of the next three problems.",
+        units(
             "orderingIssue",
+            numbers.units_with_ordering_issues,
+            "At least one of the next three problems.",
         ),
         DataQualityIssue(
             numbers.sequence_skips,
@@ -69,11 +87,10 @@ def _issues(page: FunnelPage, results: ResultsRecord) -> list[DataQualityIssue]:
             "Sequence numbers must be whole numbers, 0 or greater.",
             "invalidSequenceValue",
         ),
-        DataQualityIssue(
-            numbers.tied_entries,
-            f"{noun(numbers.tied_entries)} with tied entries",
-            "Several entries at the same time. Values on which they disagree are Unknown.",
+        units(
             "tiedEntry",
+            numbers.tied_entries,
+            "Several entries at the same time. Values on which they disagree are Unknown.",
         ),
         DataQualityIssue(
             numbers.assumed_order,
@@ -88,36 +105,27 @@ def _issues(page: FunnelPage, results: ResultsRecord) -> list[DataQualityIssue]:
             "its end.",
             "coarseTime",
         ),
-        DataQualityIssue(
-            numbers.units_over_limit,
-            f"{noun(numbers.units_over_limit)} with more events than the limit per unit",
-            f"Counted by the first {MAX_UNIT_EVENTS:,} matching events, or by their first entries.",
+        units(
             "overLimit",
+            numbers.units_over_limit,
+            f"Counted by the first {MAX_UNIT_EVENTS:,} matching events, or by their first entries.",
         ),
     ]
     # The property name comes last, so that right-to-left text cannot affect other text.
     for name, count in numbers.unknown_entry_values.items():
+        words = f"{page.noun(count)} entered without {name}"
         issues.append(
-            DataQualityIssue(
-                count,
-                f"{noun(count)} entered without {name}",
-                "Counted as Unknown.",
-                "unknownEntryValue",
-                name,
-            )
+            DataQualityIssue(count, words, "Counted as Unknown.", "unknownEntryValue", name)
         )
     for name, count in numbers.conflicting_entry_values.items():
-        words = f"{noun(count)} with a later, different {name}"
+        words = f"{page.noun(count)} with a later, different {name}"
         issues.append(
             DataQualityIssue(count, words, "They stay in their entry cohort.", "conflict", name)
         )
     if is_attempt_funnel:
         issues += [
-            DataQualityIssue(
-                several,
-                f"{noun(several)} with events from several visitors",
-                "Each is counted once.",
-                "severalVisitors",
+            units(
+                "severalVisitors", numbers.attempts_with_several_visitors, "Each is counted once."
             ),
             DataQualityIssue(
                 numbers.events_without_attempt_id,
