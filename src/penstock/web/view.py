@@ -17,7 +17,7 @@ from penstock.accounts.service import AccountService
 from penstock.accounts.session_cookies import session_token
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
-from penstock.base.errors import Unauthorized
+from penstock.base.errors import Fault, Unauthorized
 from penstock.base.ids import WorkspaceId
 from penstock.base.paging import MAX_PAGE_SIZE, Page
 from penstock.http.requests import AnyRequest, path_of, raw_path_of
@@ -87,7 +87,7 @@ class View:
     @property
     def website_names(self) -> dict[str, str]:
         """The names of all websites and apps by ID. Blocks."""
-        return names_of(self.websites)
+        return {website.id: website.name for website in self.websites}
 
     def website(self, website_id: str | None) -> Website | None:
         """Return the website with this ID; None if the workspace has none. Blocks."""
@@ -119,7 +119,7 @@ class View:
         try:
             query = model.model_validate(parameters)
         except ValidationError as error:
-            messages = _messages(error)
+            messages = {_parameter_of(fault): fault.message for fault in faults_of(error)}
             self.ignored.update(messages)
             invalid = set(messages) | (_PERIOD if _PERIOD & set(messages) else set())
             query = model.model_validate(
@@ -168,11 +168,8 @@ class View:
         return html(self.request, template, {**shared, **content}, block=block, status=status)
 
 
-def _messages(error: ValidationError) -> Mapping[str, str]:
-    """Return the message for each invalid query parameter."""
-    return {
-        fault.field.partition(".")[0].partition("[")[0]: fault.message for fault in faults_of(error)
-    }
+def _parameter_of(fault: Fault) -> str:
+    return fault.field.partition(".")[0].partition("[")[0]
 
 
 async def provide_session_user(request: AnyRequest, accounts: AccountService) -> CurrentUser | None:
@@ -202,11 +199,6 @@ async def provide_reader(request: AnyRequest, session_user: CurrentUser | None) 
 async def provide_respond_page(view: View, jobs: JobService) -> CancellableResponse:
     """Provide responses within the workspace's limits, for pages that query the warehouse."""
     return CancellableResponse(view.request, view.reader.caller, jobs)
-
-
-def names_of(websites: Sequence[Website]) -> dict[str, str]:
-    """Return website names by ID."""
-    return {website.id: website.name for website in websites}
 
 
 def safe_next(path: str | None) -> str:

@@ -16,7 +16,7 @@ from penstock.funnels.queries.schema import AdHocQuery
 from penstock.funnels.results.schema import ResultsQuery
 from penstock.funnels.results.service import ResultsService
 from penstock.funnels.saved.rows import MAX_ROWS, MAX_STEPS
-from penstock.funnels.saved.schema import MAX_BREAKDOWNS, WINDOWS_S
+from penstock.funnels.saved.schema import MAX_BREAKDOWNS
 from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.segments.service import SavedSegmentService
 from penstock.web.page_routes import page, slow_page
@@ -144,13 +144,11 @@ def _builder(
     is_about_the_past: bool = False,
 ) -> Response[bytes]:
     """Render the builder. is_about_the_past: whether to count all events, not only recent ones."""
-    limits = {"rows": MAX_ROWS, "steps": MAX_STEPS, "breakdowns": MAX_BREAKDOWNS}
     return view.render(
         "funnels/builder.html",
         saved=saved,
         definition=definition,
-        limits=limits,
-        windows_s=WINDOWS_S,
+        limits={"rows": MAX_ROWS, "steps": MAX_STEPS, "breakdowns": MAX_BREAKDOWNS},
         is_about_the_past=is_about_the_past,
     )
 

@@ -7,7 +7,6 @@ from typing import Any
 from litestar import Response
 
 from penstock.accounts.model import Website, WebsiteKind
-from penstock.accounts.websites.service import WebsiteService
 from penstock.base.errors import Malformed
 from penstock.base.ids import LinkId
 from penstock.base.paging import Listing, Page
@@ -24,7 +23,7 @@ from penstock.web.page_routes import page, slow_page
 from penstock.web.pages.links.flow import flow_of
 from penstock.web.pages.links.schema import LinkPageQuery, LinksPageQuery, NewLinkQuery
 from penstock.web.pages.parts import load_part
-from penstock.web.view import View, names_of
+from penstock.web.view import View
 
 METHOD_NAMES = {
     "url": "Link URL",
@@ -56,7 +55,6 @@ def list_page(
         links=listing,
         stats=stats,
         apps=apps,
-        app_names=names_of(apps),
         query=query,
         is_narrowed=bool(query.search or query.website_id or query.state or query.tag),
         tags=links.tags(view.workspace_id),
@@ -117,14 +115,12 @@ def upload_page(view: View) -> Response[bytes]:
 
 
 @page("/links/{link_id:str}/edit")
-def edit_page(
-    view: View, link_id: str, links: LinkService, website_service: WebsiteService
-) -> Response[bytes]:
+def edit_page(view: View, link_id: str, links: LinkService) -> Response[bytes]:
     link = links.find(view.workspace_id, link_id)
     return view.render(
         "links/edit.html",
         link=link,
-        app=website_service.find_website(link.website_id),
+        app=view.website(link.website_id),
         short_url=link.short_url(view.settings.link_url),
     )
 
@@ -136,7 +132,6 @@ def link_page(
     links: LinkService,
     link_statistics: StatisticsService,
     attribution: AttributionService,
-    website_service: WebsiteService,
 ) -> Response[bytes]:
     link = links.find(view.workspace_id, link_id)
     query, link_url = view.query(LinkPageQuery), view.settings.link_url
@@ -145,7 +140,7 @@ def link_page(
         "links/link.html",
         parts=("statistics", "matches"),
         link=link,
-        app=website_service.find_website(link.website_id),
+        app=view.website(link.website_id),
         query=query,
         hosted_url=link.hosted_url(link_url),
         short_url=link.short_url(link_url),

@@ -78,19 +78,17 @@ def report(
     if query.compare is not None:
         loads["periods"] = partial(compare_periods, context)
     # Without a time zone in the address, the browser loads the parts using its own time zone.
-    parts = load_parts(view, loads, in_page="timezone" in view.request.query_params)
+    in_page = "timezone" in view.request.query_params
+    parts: dict[str, Any] = {"periods": None, **load_parts(view, loads, in_page=in_page)}
     return view.render(
         "report/report.html",
-        parts=tuple(parts),
+        parts=tuple(loads),
         report=page,
         folders=funnel_pages.folders() if only_cached else {},
         query=query,
         tabs=tabs,
         show=show,
-        overview=parts["overview"],
-        detail=parts["detail"],
-        verdict=parts["verdict"],
-        periods=parts.get("periods"),
+        **parts,
     )
 
 

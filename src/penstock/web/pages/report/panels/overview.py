@@ -135,14 +135,8 @@ def _exclusions(later: Sequence[SavedStep]) -> list[str]:
 
 def _parts(total: int, reached: int, pending: int, dropped: int, excluded: int) -> Parts:
     """Return the shares that reached a step, may still reach it, or left before it."""
-    if not total:
-        return []
-    return [
-        ("reached", reached / total),
-        ("pending", pending / total),
-        ("dropped", dropped / total),
-        ("excluded", excluded / total),
-    ]
+    counts = {"reached": reached, "pending": pending, "dropped": dropped, "excluded": excluded}
+    return [(kind, count / total) for kind, count in counts.items()] if total else []
 
 
 def coverage_notes(page: FunnelPage, results: ResultsRecord) -> list[str]:
