@@ -38,7 +38,7 @@ def attribution_page(
     view: View, campaigns: CampaignService, funnels: FunnelService
 ) -> Response[bytes]:
     query = view.query(AttributionPageQuery, view.websites)
-    funnel = _funnel(funnels, view, query)
+    funnel = None if query.funnel_id is None else funnels.get(view.workspace_id, query.funnel_id)
     load = partial(_figures, campaigns, view, query, funnel)
     return view.render(
         "attribution/page.html",
@@ -101,11 +101,6 @@ def _notes(record: AttributionRecord, funnel: FunnelRecord | None) -> list[str]:
         no_window_note(f"{funnel.unit_word}s") if code is NoteCode.NO_WINDOW else note
         for note, code in zip(record.coverage.notes, record.coverage.note_codes, strict=True)
     ]
-
-
-def _funnel(funnels: FunnelService, view: View, query: AttributionPageQuery) -> FunnelRecord | None:
-    """Find the selected funnel, if any. Raises `NotFound` if the funnel is unknown."""
-    return None if query.funnel_id is None else funnels.get(view.workspace_id, query.funnel_id)
 
 
 ROUTES = (attribution_page,)

@@ -13,8 +13,6 @@ from penstock.http.schema import PageQuery
 from penstock.web.page_routes import page
 from penstock.web.view import View
 
-_LARGEST_PAGE = Page(1, MAX_PAGE_SIZE)
-
 
 @page("/settings/members")
 def members(
@@ -24,7 +22,7 @@ def members(
         "people/members.html",
         parts=("members", "invitations"),
         members=members.members(view.workspace_id, view.query(PageQuery).pagination),
-        invitations=invitations.invitations(view.workspace_id, _LARGEST_PAGE),
+        invitations=invitations.invitations(view.workspace_id, Page(1, MAX_PAGE_SIZE)),
         invitations_are_mailed=invitations.are_mailed(view.reader.user),
         key_counts=key_service.counts_by_creator(view.workspace_id),
     )

@@ -19,11 +19,11 @@ from penstock.web.pages.report.panels.quality import QUALITIES
 from penstock.web.pages.schema import FunnelPageQuery, UnitsPageQuery
 from penstock.web.view import View
 
-_CONDITIONS = (
+_CONDITIONS = {
     "step", "option", "outcome", "diagnostic", "quality", "property", "event_name", "event_type",
-    "has_event", "of",
-)  # fmt: skip
-_ORDER = ("sort", "order")
+    "has_event", "of", "sort", "order",
+}  # fmt: skip
+"""Parameters that select and order units."""
 
 _SORTS = {"entry": "Entry", "completion": "Completion", "lastActivity": "Last activity"}
 
@@ -47,14 +47,13 @@ def units(
 ) -> Response[bytes]:
     page = funnel_pages.load(funnel_id, view.query(UnitsPageQuery, view.websites))
     query = view.query(UnitsQuery)
-    conditions, order = (
-        query.model_dump(include=set(names), exclude_defaults=True, by_alias=True, mode="json")
-        for names in (_CONDITIONS, _ORDER)
+    conditions = query.model_dump(
+        include=_CONDITIONS, exclude_defaults=True, by_alias=True, mode="json"
     )
 
     def load() -> Any:
         cursor = {"cursor": query.cursor} if query.cursor else {}
-        parameters = {**page.parameters(), **conditions, **order, **cursor}
+        parameters = {**page.parameters(), **conditions, **cursor}
         full_query = UnitsQuery.model_validate(parameters)
         return units.units(view.workspace_id, funnel_id, full_query)
 
@@ -63,7 +62,7 @@ def units(
         parts=("list",),
         report=page,
         query=query,
-        conditions={**conditions, **order},
+        conditions=conditions,
         outcomes=_outcomes(page),
         sorts=_SORTS,
         title=_title(page, query),

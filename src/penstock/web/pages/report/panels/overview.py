@@ -51,11 +51,10 @@ def overview(context: ReportContext) -> dict[str, Any]:
     timing = context.ask(context.services.insights.compute_timing, TimingQuery, {})
     medians = [None, *(step.median_minutes for step in timing.steps)]
     bars = [_bar(context, results, index, median) for index, median in enumerate(medians)]
-    notes = coverage_notes(context.page, results)
     return {
         "results": results,
         "bars": bars,
-        "notes": notes,
+        "notes": coverage_notes(context.page, results),
         "source": _source(results),
         "build": _build(context),
     }
