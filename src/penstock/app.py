@@ -40,7 +40,6 @@ from penstock.funnels.queries.coverage import Gap
 from penstock.funnels.saved_cohorts.service import forget_members, visitor_cohorts
 from penstock.health import plugin as health_room
 from penstock.http import routes as http_routes
-from penstock.http.bound_services import BoundServices
 from penstock.http.cors import OpenRoutes
 from penstock.http.direct import DirectRoutes
 from penstock.http.handlers import Objects
@@ -220,12 +219,8 @@ def build_routes(services: Services) -> Litestar:
             services.database.close()
 
     names = [*Core._fields, *(name for room in ROOMS for name in room.service_names())]
-    bound = BoundServices(services, names)
     handlers = [*http_routes.ROUTES, *(handler for room in ROOMS for handler in room.routes)]
-    dependencies = {
-        name: provider for room in ROOMS for name, provider in room.dependencies.items()
-    }
-    providers = {name: provider.dependency for name, provider in dependencies.items()} | {
+    providers = {
         name: provider for room in ROOMS for name, provider in room.request_objects.items()
     }
     objects = Objects(services, names, providers)
@@ -233,8 +228,7 @@ def build_routes(services: Services) -> Litestar:
     return Litestar(
         state=State({"objects": objects}),
         request_max_body_size=None,  # routes limit bodies by the settings (`penstock.http.bodies`)
-        route_handlers=bound.handlers(handlers),
-        dependencies=bound.dependencies(dependencies),
+        route_handlers=handlers,
         exception_handlers=EXCEPTION_HANDLERS | {HTTPException: on_unknown_address},
         before_request=http_routes.check_request,
         lifespan=[lifespan],

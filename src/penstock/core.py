@@ -5,7 +5,6 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple
 
-from litestar.di import Provide
 from litestar.handlers import HTTPRouteHandler
 
 from penstock.base.attempts import Attempts
@@ -47,7 +46,6 @@ class Room:
 
     routes: ClassVar[Sequence[HTTPRouteHandler]] = ()
     direct_routes: ClassVar[Sequence[HTTPRouteHandler]] = ()
-    dependencies: ClassVar[Mapping[str, Provide]] = {}
     request_objects: ClassVar[Mapping[str, Callable[..., Any]]] = {}
 
     @classmethod

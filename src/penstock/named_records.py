@@ -84,6 +84,11 @@ class NamedRecords(Generic[R]):
         values = {name: row[name] for name in cls.model.model_fields}
         return cast("R", cls.model.model_validate(values | times))
 
+    @classmethod
+    def too_many_code(cls) -> str:
+        """Return the code of the error for too many records, such as `too_many_segments`."""
+        return f"too_many_{cls.noun.split()[-1]}s"
+
     def _add(self, workspace_id: WorkspaceId, name: str, **content: BaseModel | list[Any]) -> R:
         """Add a record.
 
@@ -94,7 +99,9 @@ class NamedRecords(Generic[R]):
         row |= {"created_at": now_ms, "updated_at": now_ms, **self._columns(content)}
         with unique_name(self.noun, name), self._database.write() as db:
             if self.maximum is not None:
-                check_number(db, self.table, workspace_id, self.maximum, f"{self.noun}s")
+                nouns = f"{self.noun}s"
+                code = self.too_many_code()
+                check_number(db, self.table, workspace_id, self.maximum, nouns, code=code)
             add_named(db, self.table, workspace_id, row)
         return self.record_of(row)
 

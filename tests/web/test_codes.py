@@ -6,11 +6,17 @@ from functools import cache
 
 from penstock.events.imports.formats.table import READERS
 from penstock.http import schema
+from penstock.named_records import NamedRecords
 from penstock.web.codes import FAULTS, PROBLEMS, WARNINGS
 from tests.source_tree import SOURCE, nodes_of, tree_of
 
 FROM_PYDANTIC = {"greater_than_equal", "less_than_equal"}
 FROM_READERS = {f"not_{reader.name}" for reader in READERS}
+FROM_RECORDS = {
+    records.too_many_code()
+    for records in NamedRecords.__subclasses__()
+    if records.maximum is not None
+}
 FROM_HTTP = {"malformed_request", "method_not_allowed", "request_refused", "internal_error"}
 
 

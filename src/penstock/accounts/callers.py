@@ -1,4 +1,4 @@
-"""Litestar dependencies that identify the caller by API key or session cookie.
+"""Identifies the caller of a route by its API key or session cookie.
 
 A browser sends its cookies with requests from any site. To prevent cross-site request forgery, a
 session is accepted only for JSON bodies, which another site's form cannot send, and only from our
@@ -6,7 +6,6 @@ own origin if the browser sends an `Origin`.
 """
 
 from anyio import to_thread
-from litestar.di import NamedDependency
 
 from penstock.accounts.keys.service import KeyService, wrong_website_of_key
 from penstock.accounts.model import Caller, CurrentUser
@@ -33,9 +32,9 @@ HTML form must not be able to send these types.
 
 async def provide_caller(
     request: AnyRequest,
-    accounts: NamedDependency[AccountService],
-    key_service: NamedDependency[KeyService],
-    settings: NamedDependency[Settings],
+    accounts: AccountService,
+    key_service: KeyService,
+    settings: Settings,
 ) -> Caller:
     """Identify the caller of a route that accepts an API key or a session. The key takes
     precedence.
@@ -50,9 +49,9 @@ async def provide_caller(
 
 async def provide_current_user(
     request: AnyRequest,
-    accounts: NamedDependency[AccountService],
-    key_service: NamedDependency[KeyService],
-    settings: NamedDependency[Settings],
+    accounts: AccountService,
+    key_service: KeyService,
+    settings: Settings,
 ) -> CurrentUser:
     """Identify the user of a route that accepts only a session. Raises `Forbidden` for a valid API
     key.

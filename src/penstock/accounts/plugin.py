@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
-from litestar.di import Provide
-
 from penstock.accounts import callers
 from penstock.accounts import routes as account_routes
 from penstock.accounts.audit import routes as audit_routes
@@ -74,11 +72,11 @@ class AccountsRoom(Room):
         *workspace_routes.ROUTES,
         *audit_routes.ROUTES,
     )
-    dependencies = {  # noqa: RUF012 - a class variable of the base
-        "caller": Provide(callers.provide_caller),
-        "current_user": Provide(callers.provide_current_user),
+    request_objects = {  # noqa: RUF012 - a class variable of the base
+        "caller": callers.provide_caller,
+        "current_user": callers.provide_current_user,
+        "run_password_work": provide_run_password_work,
     }
-    request_objects = {"run_password_work": provide_run_password_work}  # noqa: RUF012
 
     def workers(self) -> Sequence[Worker]:
         mail = [self.mailer.worker] if self.mailer.is_set_up else []

@@ -1,11 +1,10 @@
 """JSON responses and file downloads."""
 
 import os
-from collections.abc import Callable, Iterator
-from typing import IO, Any, TypeVar, cast
+from collections.abc import Iterator
+from typing import IO, Any, cast
 from urllib.parse import quote
 
-from anyio import to_thread
 from litestar import Response
 from litestar.enums import MediaType
 from litestar.response import Stream
@@ -14,8 +13,6 @@ from pydantic_core import to_json
 
 from penstock.base.clock import iso
 from penstock.base.paging import Listing
-
-T = TypeVar("T")
 
 _CHUNK_BYTES = 256 * 1024
 _MAX_TITLE_CHARS = 80
@@ -39,23 +36,10 @@ def json_answer(
     return Response(body, status_code=status, media_type=MediaType.JSON, headers=headers)
 
 
-def listing(page: Listing[T], record: Callable[[T], object] | None = None) -> Response[bytes]:
-    """Build the response for a page of a list. record: converts an entry to its wire type; None if
-    the entries already have that type.
-    """
-    data = list(map(record, page.data)) if record else list(page.data)
-    return answer(
-        {"data": data, "page": page.page.number, "pageSize": page.page.size, "total": page.total}
-    )
-
-
-async def answer_list(
-    page: Listing[T], record: Callable[[T], object] | None = None
-) -> Response[bytes]:
-    """Like `listing`, but runs in a thread, because converting a hundred entries would block the
-    event loop.
-    """
-    return await to_thread.run_sync(listing, page, record)
+def listing(page: Listing[Any]) -> Response[bytes]:
+    """Build the response for a page of records."""
+    entries, number, size = list(page.data), page.page.number, page.page.size
+    return answer({"data": entries, "page": number, "pageSize": size, "total": page.total})
 
 
 def no_content() -> Response[None]:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
 from penstock.base.errors import Fault, Invalid, Malformed, TooLarge, UnsupportedMedia
-from penstock.base.value_budget import DEFINITION, EVENTS, FORM, ValueBudget
+from penstock.base.value_budget import DEFINITION, EVENTS, ValueBudget
 from penstock.http.body_memory import SCOPE_KEY, BodyMemory, HeldBody
 from penstock.http.requests import AnyRequest, media_type_of
 from penstock.http.schema import Query, faults_of
@@ -253,13 +253,6 @@ def input_error(error: ValidationError, model: type[BaseModel] | None = None) ->
 
 def not_json(reason: str) -> Malformed:
     return Malformed(f"The body is not valid JSON: {reason}.", code="not_json")
-
-
-async def read_json(request: AnyRequest, model: type[M]) -> M:
-    """Read the JSON body of a request with few fields, as a validated input."""
-    require_json(request)
-    body = await read_bytes(request, max_bytes=FORM_BYTES)
-    return await compute_on(body, parse_model, body, model, None, FORM)
 
 
 def read_query(request: AnyRequest, model: type[Q]) -> Q:

@@ -228,9 +228,7 @@ class Objects:
     def check(self, handlers: Iterable[HTTPRouteHandler]) -> None:
         """Raise TypeError if a function has a parameter that nothing provides."""
         for handler in handlers:
-            endpoint = handler.opt.get("endpoint")
-            if endpoint is None:
-                continue
+            endpoint = handler.opt["endpoint"]
             in_path = {
                 part[1:-1].partition(":")[0]
                 for path in handler.paths

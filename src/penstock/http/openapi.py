@@ -34,7 +34,7 @@ JSON_ONLY = ("application/json",)
 
 
 class Description(NamedTuple):
-    """What the document says about a route.
+    """A route in the document.
 
     listed: the response is a page of `answers`. open_to_all: needs neither an API key nor a
     session. optional_key: checks an API key if one is sent. only_key: does not accept a session.
@@ -67,7 +67,7 @@ class Description(NamedTuple):
 
 
 def description_of(handler: BaseRouteHandler) -> Description | None:
-    """Return what the document says about a route; None for a route that is not in it."""
+    """Return the description of a route; None for a route that is not in the document."""
     description: Description | None = handler.opt.get("description")
     return description
 

@@ -10,14 +10,8 @@ from pydantic_core import to_json
 from penstock.base.errors import Conflict, Fault, Invalid, Malformed
 from penstock.base.value_budget import FORM
 from penstock.http.bodies import (
-    FORM_BYTES,
-    compute_on,
     parse_json,
-    parse_model,
-    read_bytes,
-    require_json,
 )
-from penstock.http.requests import AnyRequest
 from penstock.http.schema import Input, Record
 
 C = TypeVar("C", bound=Input)
@@ -76,19 +70,6 @@ def split_read_only(
     if not values:
         return body, ReadOnlyFields()
     return to_json({name: content[name] for name in content.keys() - names}), ReadOnlyFields(values)
-
-
-async def read_changes(
-    request: AnyRequest, model: type[C], record: type[BaseModel], context: object = None
-) -> tuple[C, ReadOnlyFields]:
-    """Read the body of an ordinary `PATCH` as a validated input, and its read-only fields.
-
-    context: passed to the model's validators.
-    """
-    require_json(request)
-    sent = await read_bytes(request, max_bytes=FORM_BYTES)
-    body, read_only = await compute_on(sent, split_read_only, sent, model, record)
-    return await compute_on(body, parse_model, body, model, context, FORM), read_only
 
 
 def check_revision(sent: int | None, current: int) -> None:

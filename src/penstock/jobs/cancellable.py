@@ -7,7 +7,6 @@ from functools import partial
 import structlog
 from anyio import to_thread
 from litestar import Response
-from litestar.di import NamedDependency
 
 from penstock.accounts.model import Caller
 from penstock.http.answers import answer
@@ -29,7 +28,7 @@ CLIENT_CLOSED_REQUEST = 499
 
 
 class CancellableResponse:
-    """Litestar dependency `respond`. A route ends with `return await respond(compute)`.
+    """The object `respond` of a request, which runs the functions of slow routes.
 
     compute: a blocking function that returns a record, a dict or a response.
     """
@@ -88,8 +87,8 @@ async def _wait_for_disconnect(request: AnyRequest) -> None:
 
 async def provide_cancellable_response(
     request: AnyRequest,
-    caller: NamedDependency[Caller],
-    jobs: NamedDependency[JobService],
+    caller: Caller,
+    jobs: JobService,
 ) -> CancellableResponse:
     if _is_file(request):
         await to_thread.run_sync(jobs.disk.space.require, "exports")

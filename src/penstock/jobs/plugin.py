@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
-from litestar.di import Provide
-
 from penstock.accounts.plugin import AccountsRoom
 from penstock.base.metrics import PolledGauge
 from penstock.base.worker import Worker
@@ -21,7 +19,7 @@ class JobsRoom(Room):
     jobs: JobService
 
     routes = routes.ROUTES
-    dependencies = {"respond": Provide(provide_cancellable_response)}  # noqa: RUF012
+    request_objects = {"respond": provide_cancellable_response}  # noqa: RUF012
 
     def workers(self) -> Sequence[Worker]:
         return [self.jobs.worker]

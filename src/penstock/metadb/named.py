@@ -30,17 +30,17 @@ def unique_name(noun: str, name: str) -> Iterator[None]:
 
 
 def check_number(
-    db: Connection, table: Table, workspace_id: WorkspaceId, maximum: int, nouns: str
+    db: Connection, table: Table, workspace_id: WorkspaceId, maximum: int, nouns: str, *, code: str
 ) -> None:
     """Lock the workspace, and raise Conflict if it has the maximum number of records.
 
-    nouns: what the records are, such as `segments`.
+    nouns: what the records are, such as `segments`. code: code of the error.
     """
     hold_workspace(db, workspace_id)
     of_workspace = table.c.workspace_id == workspace_id
     if db.execute(select(func.count()).where(of_workspace)).scalar_one() >= maximum:
         message = f"The workspace has {maximum} {nouns}, the most it can have. Delete one first."
-        raise Conflict(message, code=f"too_many_{nouns.split()[-1]}")
+        raise Conflict(message, code=code)
 
 
 def named_record(

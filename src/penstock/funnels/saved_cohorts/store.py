@@ -46,7 +46,7 @@ def add_cohort(
     Raises `StoreConflict` if the workspace has a cohort with this name, and `Conflict` if it has
     `MAX_COHORTS`, including those that are being saved.
     """
-    check_number(db, saved_cohorts, workspace_id, MAX_COHORTS, "cohorts")
+    check_number(db, saved_cohorts, workspace_id, MAX_COHORTS, "cohorts", code="too_many_cohorts")
     db.execute(
         insert(saved_cohorts).values(
             id=cohort_id,
