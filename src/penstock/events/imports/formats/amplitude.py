@@ -5,8 +5,6 @@ https://amplitude.com/docs/data/sources/instrument-track-unique-users the IDs. `
 documents the mapping.
 """
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from msgspec import Raw
@@ -14,11 +12,11 @@ from msgspec import Raw
 from penstock.events.imports.formats.exports import (
     UTM,
     Values,
+    event_type,
     identify_line,
-    json_problem,
     object_of,
+    reader_of_lines,
     required,
-    rows_of_lines,
     scalar,
     sent_id,
     take,
@@ -27,7 +25,6 @@ from penstock.events.imports.formats.exports import (
     utc,
     without_signs,
 )
-from penstock.events.imports.formats.reader import Reader, ReaderLimits, Row
 
 _PAGE_VIEW, _SCREEN_VIEW = "[Amplitude] Page Viewed", "[Amplitude] Screen Viewed"
 _COLUMNS = {"country": "country", "region": "region", "os_name": "os"}
@@ -65,12 +62,7 @@ def _line(values: Values) -> Any:
         line |= take(properties, _PAGE_FIELDS)
     elif event == _SCREEN_VIEW:
         line |= take(properties, _SCREEN_FIELDS)
-    if event == _PAGE_VIEW and ("path" in line or "url" in line):
-        line["type"] = "pageview"
-    elif "screen" in line:
-        line["type"] = "screenview"
-    else:
-        line |= {"type": "event", "name": event}
+    line |= event_type(line, event, _PAGE_VIEW)
     return line | {"properties": _properties(properties, values, user_properties)}
 
 
@@ -84,19 +76,10 @@ def _properties(own: Values, values: Values, user_properties: Values) -> dict[st
     return properties
 
 
-def _head_problem(head: bytes) -> str | None:
-    return json_problem(head, ("event_type",), "the archive of Amplitude's Export API")
-
-
-def _rows(path: Path, limits: ReaderLimits) -> Iterator[Row]:
-    return rows_of_lines(path, limits, _line)
-
-
-AMPLITUDE = Reader(
-    name="amplitude",
-    description="Amplitude: the archive of the Export API",
-    media_types=("application/x-ndjson", "application/ndjson", "application/jsonl"),
-    endings=(".json", ".jsonl", ".ndjson"),
-    head_problem=_head_problem,
-    read_rows=_rows,
+AMPLITUDE = reader_of_lines(
+    "amplitude",
+    "Amplitude: the archive of the Export API",
+    ("event_type",),
+    "the archive of Amplitude's Export API",
+    _line,
 )

@@ -13,11 +13,10 @@ import, because the text of a cell must never be read as rows.
 
 import csv
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from time import monotonic
 from typing import Any, NamedTuple
 
 from msgspec import json
@@ -27,12 +26,12 @@ from penstock.events.imports.formats.exports import MAX_EXPORT_LINE_BYTES
 from penstock.events.imports.formats.mapping import (
     HOW_TO_MAP,
     ReadCells,
+    ReadNames,
     read_cells_by,
-    require_names,
+    sample_table,
 )
 from penstock.events.imports.formats.reader import (
     HEAD_BYTES,
-    SAMPLE_ROWS,
     TOO_MANY_VALUES,
     Reader,
     ReaderLimits,
@@ -77,10 +76,6 @@ _NOT_AN_OBJECT = Fault(_PROPERTIES, "wrong_type", "Must be a JSON object, such a
 
 Columns = tuple[tuple[str, str | None], ...]
 """For each column, the field, and the key if the field is a property."""
-ReadHeader = Callable[[list[str]], ReadCells]
-"""Returns how to read the rows below the names of the columns. Raises `UnreadableFile` if a format
-does not have these columns.
-"""
 
 
 class _Header(NamedTuple):
@@ -103,7 +98,7 @@ def _rows(path: Path, limits: ReaderLimits) -> Iterator[Row]:
     return csv_rows(path, limits, read_field_names)
 
 
-def csv_rows(path: Path, limits: ReaderLimits, read_names: ReadHeader) -> Iterator[Row]:
+def csv_rows(path: Path, limits: ReaderLimits, read_names: ReadNames) -> Iterator[Row]:
     """Yield every row after the header as a JSON object.
 
     Raises `UnreadableFile` if reading cannot continue.
@@ -129,7 +124,7 @@ def csv_rows(path: Path, limits: ReaderLimits, read_names: ReadHeader) -> Iterat
             yield _read_row(line, lines, header, limits.max_row_bytes)
 
 
-def _read_header(line: bytes, read_names: ReadHeader) -> _Header:
+def _read_header(line: bytes, read_names: ReadNames) -> _Header:
     """Read the header. Raises `UnreadableFile` if the line is not a header."""
     text = line.removeprefix(BOM_UTF8).decode("utf-8", "replace").strip("\r\n")
     separator = max(_SEPARATORS, key=text.count)
@@ -273,7 +268,7 @@ def _endless(first: Row) -> UnreadableFile:
     )
 
 
-def csv_problem(head: bytes, read_names: ReadHeader, expected: str) -> str | None:
+def csv_problem(head: bytes, read_names: ReadNames, expected: str) -> str | None:
     """Return why a file that begins with these bytes is not CSV with such a header.
 
     expected: a sentence that says what to send.
@@ -308,25 +303,11 @@ def _mapped(mapping: ImportMapping) -> Reader:
 
 def _sample(path: Path, limits: ReaderLimits) -> Sample:
     """Read the first rows. Raises `UnreadableFile` if the file does not begin like CSV."""
-    columns, sampled = list[str](), list[Sequence[str]]()
-
-    def read_names(names: list[str]) -> ReadCells:
-        require_names(names)
-        columns.extend(names)
-        return read_cells
-
-    def read_cells(cells: Sequence[str]) -> tuple[dict[str, Any], list[Fault]]:
-        sampled.append([_valid_text(cell) for cell in cells[: len(columns)]])
-        return {}, []
-
     limits = limits._replace(max_row_bytes=MAX_EXPORT_LINE_BYTES)
-    until_s = monotonic() + _MAX_SAMPLE_S
-    for _ in csv_rows(path, limits, read_names):
-        if len(sampled) == SAMPLE_ROWS or monotonic() > until_s:
-            break
+    columns, rows = sample_table(partial(csv_rows, path, limits), _MAX_SAMPLE_S)
     if not columns:
         raise UnreadableFile("The file does not begin with a row that names the columns.")
-    return Sample(columns, sampled)
+    return Sample(columns, [[_valid_text(cell) for cell in row] for row in rows])
 
 
 def _valid_text(cell: str) -> str:

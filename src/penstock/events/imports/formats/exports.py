@@ -21,7 +21,7 @@ from penstock.base.event_limits import (
 )
 from penstock.base.paths import path_of_url, split_url
 from penstock.base.wording import listed
-from penstock.events.imports.formats.reader import ReaderLimits, Row, within_values
+from penstock.events.imports.formats.reader import Reader, ReaderLimits, Row, within_values
 from penstock.events.imports.formats.text_lines import text_lines
 from penstock.events.properties import too_many_keys
 
@@ -48,10 +48,26 @@ UTM = {
 _TEXT_FIELDS = ("url", "referrer", "title", *UTM.values())
 
 
-def rows_of_lines(path: Path, limits: ReaderLimits, translate: Translate) -> Iterator[Row]:
-    """Yield the translated lines of a text file. Raises `UnreadableFile`."""
-    limits = limits._replace(max_row_bytes=MAX_EXPORT_LINE_BYTES)
-    return translated(text_lines(path, limits), translate)
+def reader_of_lines(
+    name: str, description: str, fields: tuple[str, ...], what: str, translate: Translate
+) -> Reader:
+    """Return the reader of a format with one JSON object per line.
+
+    fields: each object has at least one of them. what: name of the file, for people.
+    """
+
+    def rows(path: Path, limits: ReaderLimits) -> Iterator[Row]:
+        limits = limits._replace(max_row_bytes=MAX_EXPORT_LINE_BYTES)
+        return translated(text_lines(path, limits), translate)
+
+    return Reader(
+        name=name,
+        description=description,
+        media_types=("application/x-ndjson", "application/ndjson", "application/jsonl"),
+        endings=(".json", ".jsonl", ".ndjson"),
+        head_problem=lambda head: json_problem(head, fields, what),
+        read_rows=rows,
+    )
 
 
 def translated(rows: Iterator[Row], translate: Translate) -> Iterator[Row]:
@@ -208,6 +224,17 @@ def identify_line(user_id: str, visitor_ids: list[str | None], traits: Any = Non
     if traits:
         line["traits"] = traits
     return line
+
+
+def event_type(line: Mapping[str, Any], event: str, page_view: str) -> dict[str, str]:
+    """Return the type of a line, and its name if it is neither a page view nor a screen view.
+
+    event: the product's name of the event. page_view: the product's name of a page view, which is
+    an event like others if its page is not known.
+    """
+    if event == page_view and ("path" in line or "url" in line):
+        return {"type": "pageview"}
+    return {"type": "screenview"} if "screen" in line else {"type": "event", "name": event}
 
 
 def sent_ids(values: Values, name: str) -> list[str]:

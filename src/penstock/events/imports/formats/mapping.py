@@ -1,7 +1,8 @@
 """Reads the rows of a table by the mapping of its columns."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from time import monotonic
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -12,7 +13,10 @@ from penstock.base.errors import Fault, Malformed
 from penstock.base.patterns import is_decimal
 from penstock.events.imports.formats.exports import without_signs
 from penstock.events.imports.formats.reader import (
+    SAMPLE_ROWS,
     TOO_MANY_VALUES,
+    Row,
+    Sample,
     UnreadableFile,
     has_too_many_values,
 )
@@ -31,6 +35,10 @@ from penstock.http.schema import has_controls
 
 ReadCells = Callable[[Sequence[Any]], tuple[dict[str, Any], list[Fault]]]
 """Returns the event in the cells of a row, as far as it can be read, and the faults of the row."""
+ReadNames = Callable[[list[str]], ReadCells]
+"""Returns how to read the rows of a table with these columns. Raises `UnreadableFile` if a format
+does not have them.
+"""
 _Convert = Callable[[Any], Any]
 """Returns the value of a cell. Raises `ValueError` with a message that says what it must be."""
 _NAME_FIELDS = {"pageview": "path", "screenview": "screen"}
@@ -57,6 +65,29 @@ def require_names(names: Sequence[str]) -> None:
             raise UnreadableFile("The file names a column with control characters.")
 
 
+def sample_table(read_rows: Callable[[ReadNames], Iterator[Row]], max_s: float) -> Sample:
+    """Read the first rows of a table. The sample has no columns if they are not found in time.
+
+    read_rows: reads the rows of the file in small steps. max_s: time limit in seconds.
+    """
+    columns, sampled = list[str](), list[Sequence[Any]]()
+
+    def read_names(names: list[str]) -> ReadCells:
+        require_names(names)
+        columns.extend(names)
+        return read_cells
+
+    def read_cells(cells: Sequence[Any]) -> tuple[dict[str, Any], list[Fault]]:
+        sampled.append(cells[: len(columns)])
+        return {}, []
+
+    until_s = monotonic() + max_s
+    for _ in read_rows(read_names):
+        if len(sampled) == SAMPLE_ROWS or monotonic() > until_s:
+            break
+    return Sample(columns, sampled)
+
+
 def read_cells_by(mapping: ImportMapping, names: Sequence[str]) -> ReadCells:
     """Return the function that reads a row of a table.
 
@@ -74,8 +105,8 @@ def read_cells_by(mapping: ImportMapping, names: Sequence[str]) -> ReadCells:
                 f"Two columns would be the property {name}; give one another name in the mapping."
             )
     readers = [
-        (place, each.column, each.use, _target(each), _convert(each, mapping))
-        for place, each in enumerate(columns)
+        (index, each.column, each.use, _target(each), _convert(each, mapping))
+        for index, each in enumerate(columns)
         if each.use is not Use.IGNORED
     ]
     return partial(_read_row, readers, mapping)
@@ -113,8 +144,8 @@ def _read_row(
     more: dict[str, Any] = {}
     faults = []
     number = len(cells)
-    for place, column, use, target, convert in readers:
-        cell = cells[place] if place < number else None
+    for index, column, use, target, convert in readers:
+        cell = cells[index] if index < number else None
         if cell is None or cell == "":
             continue
         try:

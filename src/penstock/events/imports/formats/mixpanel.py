@@ -8,9 +8,7 @@ Mixpanel has one set of IDs for devices and people. So each user is also linked 
 has the user's ID, because backends may have sent this ID alone, as `distinct_id`.
 """
 
-from collections.abc import Iterator
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any
 
 from msgspec import Raw
@@ -19,11 +17,11 @@ from penstock.base.clock import looks_like_seconds
 from penstock.events.imports.formats.exports import (
     UTM,
     Values,
+    event_type,
     identify_line,
-    json_problem,
     object_of,
+    reader_of_lines,
     required,
-    rows_of_lines,
     scalar,
     sent_id,
     sent_ids,
@@ -31,7 +29,6 @@ from penstock.events.imports.formats.exports import (
     text,
     without_signs,
 )
-from penstock.events.imports.formats.reader import Reader, ReaderLimits, Row
 
 _DEVICE_PREFIX = "$device:"
 _PAGE_VIEW = "$mp_web_page_view"
@@ -92,10 +89,7 @@ def _event_line(event: str, properties: dict[str, Raw]) -> Any:
     line |= take(properties, _FIELDS)
     if event == _PAGE_VIEW:
         line |= take(properties, _PAGE_FIELDS)
-    if event == _PAGE_VIEW and ("path" in line or "url" in line):
-        line["type"] = "pageview"
-    else:
-        line |= {"type": "event", "name": event}
+    line |= event_type(line, event, _PAGE_VIEW)
     return line | {"properties": without_signs(properties, MIXPANEL.name)}
 
 
@@ -120,19 +114,10 @@ def _dedupe_key(insert_id: str, event: str, distinct_id: str | None, time: Any) 
     return f"{insert_id[:_MAX_KEY_CHARS]}:{blake2b(content, digest_size=8).hexdigest()}"
 
 
-def _head_problem(head: bytes) -> str | None:
-    return json_problem(head, ("event", "properties"), "the raw event export of Mixpanel")
-
-
-def _rows(path: Path, limits: ReaderLimits) -> Iterator[Row]:
-    return rows_of_lines(path, limits, _line)
-
-
-MIXPANEL = Reader(
-    name="mixpanel",
-    description="Mixpanel: the raw event export",
-    media_types=("application/x-ndjson", "application/ndjson", "application/jsonl"),
-    endings=(".json", ".jsonl", ".ndjson"),
-    head_problem=_head_problem,
-    read_rows=_rows,
+MIXPANEL = reader_of_lines(
+    "mixpanel",
+    "Mixpanel: the raw event export",
+    ("event", "properties"),
+    "the raw event export of Mixpanel",
+    _line,
 )

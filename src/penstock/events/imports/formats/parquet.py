@@ -7,24 +7,27 @@ of a row stands for the number of its line.
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from select import select
 from threading import BoundedSemaphore
-from time import monotonic, sleep
+from time import sleep
 from typing import IO, Any
 
 from msgspec import json
 
-from penstock.base.errors import Fault
 from penstock.events.imports.formats.csv_rows import NOT_UTF8, read_field_names
 from penstock.events.imports.formats.exports import MAX_EXPORT_LINE_BYTES
-from penstock.events.imports.formats.mapping import ReadCells, read_cells_by, require_names
+from penstock.events.imports.formats.mapping import (
+    ReadCells,
+    ReadNames,
+    read_cells_by,
+    sample_table,
+)
 from penstock.events.imports.formats.reader import (
-    SAMPLE_ROWS,
     TOO_MANY_VALUES,
     Reader,
     ReaderLimits,
@@ -55,9 +58,6 @@ _MAX_ROWS = 100_000_000
 _ENVIRONMENT = ("PATH", "PYTHONPATH", "TMPDIR", "LANG")
 """Variables that the process gets. The others may be secrets."""
 _DAMAGED = "The file cannot be read: the process that read it ended. It may be damaged."
-
-ReadNames = Callable[[list[str]], ReadCells]
-"""Returns how to read the rows of a table with these columns. Raises `UnreadableFile`."""
 
 
 _NOT_TEXT = "\ud800"
@@ -151,8 +151,8 @@ def _row(number: int, bytes_read: int, cells: Any, read_cells: ReadCells, max_by
         fault = too_long(max_bytes) if cells is None else TOO_MANY_VALUES
         return Row(number, number, bytes_read, faults=[fault])
     *values, not_utf8 = cells
-    for place in not_utf8:
-        values[place] = _NOT_TEXT
+    for index in not_utf8:
+        values[index] = _NOT_TEXT
     item, faults = read_cells(values)
     try:
         return Row(number, number, bytes_read, json.encode(item), faults=faults)
@@ -198,24 +198,10 @@ def _mapped(mapping: ImportMapping) -> Reader:
 
 def _sample(path: Path, limits: ReaderLimits) -> Sample:
     """Read the first rows. Raises `UnreadableFile` if the file is not Parquet."""
-    columns, sampled = list[str](), list[Sequence[Any]]()
-
-    def read_names(names: list[str]) -> ReadCells:
-        require_names(names)
-        columns.extend(names)
-        return read_cells
-
-    def read_cells(cells: Sequence[Any]) -> tuple[dict[str, Any], list[Fault]]:
-        sampled.append(cells)
-        return {}, []
-
-    until_s = monotonic() + _MAX_SAMPLE_S
-    for _ in parquet_rows(path, limits, read_names):
-        if len(sampled) == SAMPLE_ROWS or monotonic() > until_s:
-            break
-    if not columns:
+    sample = sample_table(partial(parquet_rows, path, limits), _MAX_SAMPLE_S)
+    if not sample.columns:
         raise UnreadableFile("The columns of the file cannot be read in time.")
-    return Sample(columns, sampled)
+    return sample
 
 
 def _expected(problem: str) -> str:

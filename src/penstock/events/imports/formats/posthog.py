@@ -19,6 +19,7 @@ from penstock.events.imports.formats.exports import (
     MAX_EXPORT_LINE_BYTES,
     UTM,
     Values,
+    event_type,
     identify_line,
     json_problem,
     object_of,
@@ -129,12 +130,7 @@ def _event_line(
         line |= take(properties, _PAGE_FIELDS)
     elif event == "$screen":
         line |= take(properties, {"$screen_name": "screen"})
-    if event == "$pageview" and ("path" in line or "url" in line):
-        line["type"] = "pageview"
-    elif "screen" in line:
-        line["type"] = "screenview"
-    else:
-        line |= {"type": "event", "name": event}
+    line |= event_type(line, event, "$pageview")
     return line | {"properties": without_signs(properties, POSTHOG.name)}
 
 

@@ -6,8 +6,6 @@ https://www.rudderstack.com/docs/event-spec/standard-events/common-fields/ those
 `docs/segment.md` documents the mapping, which is the same for calls that clients send.
 """
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from msgspec import json
@@ -17,13 +15,11 @@ from penstock.events.fields import number_or_none
 from penstock.events.imports.formats.exports import (
     Values,
     identify_line,
-    json_problem,
+    reader_of_lines,
     require_id,
     required,
-    rows_of_lines,
     without_signs,
 )
-from penstock.events.imports.formats.reader import Reader, ReaderLimits, Row
 from penstock.events.model import Source
 from penstock.events.segment_fields import (
     EVENT_TYPES,
@@ -100,19 +96,10 @@ def _is_valid(name: str, value: Any) -> bool:
     return isinstance(value, str) and value != ""
 
 
-def _head_problem(head: bytes) -> str | None:
-    return json_problem(head, ("type",), "calls of Segment or RudderStack")
-
-
-def _rows(path: Path, limits: ReaderLimits) -> Iterator[Row]:
-    return rows_of_lines(path, limits, _line)
-
-
-SEGMENT = Reader(
-    name="segment",
-    description="Segment and RudderStack: calls, such as the raw data in object storage",
-    media_types=("application/x-ndjson", "application/ndjson", "application/jsonl"),
-    endings=(".json", ".jsonl", ".ndjson"),
-    head_problem=_head_problem,
-    read_rows=_rows,
+SEGMENT = reader_of_lines(
+    "segment",
+    "Segment and RudderStack: calls, such as the raw data in object storage",
+    ("type",),
+    "calls of Segment or RudderStack",
+    _line,
 )
