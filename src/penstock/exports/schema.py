@@ -7,10 +7,9 @@ from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import AfterValidator, Field
 
-from penstock.base.clock import iso, iso_or_none
 from penstock.base.row_files import RowFormat
 from penstock.exports.model import Export
-from penstock.http.schema import Input, Query, Record, RuleBroken, without_controls
+from penstock.http.schema import Input, Iso, Query, Record, RuleBroken, without_controls
 
 
 class DailyTable(StrEnum):
@@ -84,24 +83,14 @@ class ExportRecord(Record):
     exported_by: Annotated[str, Field(description="Email address, or name of the API key.")]
     first_day: Annotated[str | None, Field(description="First day of its events, in UTC.")]
     last_day: Annotated[str | None, Field(description="Last day of its events, in UTC.")]
-    started_at: str
+    started_at: Iso
     finished_at: Annotated[
-        str | None, Field(description="Null while it runs, and after it was interrupted.")
+        Iso | None, Field(description="Null while it runs, and after it was interrupted.")
     ]
 
     @classmethod
     def from_export(cls, export: Export) -> Self:
-        return cls(
-            id=export.id,
-            destination=export.destination,
-            destination_id=export.destination_id,
-            format=export.file_format,
-            exported_by=export.exported_by,
-            first_day=export.first_day,
-            last_day=export.last_day,
-            started_at=iso(export.started_at_ms),
-            finished_at=iso_or_none(export.finished_at_ms),
-        )
+        return cls.from_object(export, format=export.file_format)
 
 
 class _TableQuery(Query):

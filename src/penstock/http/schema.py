@@ -7,11 +7,12 @@ as the contract requires.
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated, Any, Self, cast, get_args
 
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
@@ -22,6 +23,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic.config import JsonDict
 
+from penstock.base.clock import iso
 from penstock.base.errors import Fault
 from penstock.base.hidden_text import has_hidden_text
 from penstock.base.paging import MAX_PAGE_SIZE, Page
@@ -146,7 +148,11 @@ class RevisionQuery(Query):
 
 
 class Record(BaseModel):
-    """A response or a part of it: camelCase on the wire, snake_case in code."""
+    """A response or a part of it: camelCase on the wire, snake_case in code.
+
+    Any object with the record's fields as attributes can become a record, or a part of one: a row
+    of a query, or a plain type. The attribute for the time `created_at` may be `created_at_ms`.
+    """
 
     model_config = ConfigDict(
         defer_build=True,
@@ -155,6 +161,39 @@ class Record(BaseModel):
         serialize_by_alias=True,
         frozen=True,
     )
+
+    @classmethod
+    def from_object(cls, source: object, **others: Any) -> Self:
+        """Build the record from the attributes of an object.
+
+        others: values of fields that the object does not have, or has in another form.
+        """
+        names = cls.model_fields.keys() - others.keys()
+        return cls.model_validate({**_attributes(source, names), **others})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_attributes(cls, value: Any) -> Any:
+        is_ready = isinstance(value, dict | Record)
+        return value if is_ready else _attributes(value, cls.model_fields)
+
+
+def _attributes(source: object, names: Iterable[str]) -> dict[str, Any]:
+    """Return the object's attributes with these names, or with `_ms` after them."""
+    attributes = [(name, attribute) for name in names for attribute in (name, f"{name}_ms")]
+    return {
+        name: getattr(source, attribute)
+        for name, attribute in attributes
+        if hasattr(source, attribute)
+    }
+
+
+def _iso_text(value: Any) -> Any:
+    return iso(value) if isinstance(value, int) else value
+
+
+Iso = Annotated[str, BeforeValidator(_iso_text)]
+"""A time in a record: milliseconds since 1970 become ISO 8601 text, as `iso` writes it."""
 
 
 class RuleBroken(ValueError):

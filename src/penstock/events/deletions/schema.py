@@ -5,7 +5,6 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, PlainValidator, ValidationInfo, field_validator
 
-from penstock.base.clock import iso, iso_or_none
 from penstock.base.errors import Fault
 from penstock.base.value_budget import FORM
 from penstock.events.deletions.model import (
@@ -23,7 +22,7 @@ from penstock.events.fields import (
 )
 from penstock.events.validation import RawItem, Rule, validate
 from penstock.http.bodies import parse_object
-from penstock.http.schema import Input, Record, RuleBroken
+from penstock.http.schema import Input, Iso, Record, RuleBroken
 from penstock.identity.model import is_placeholder
 
 _MAX_EXPORTS = 100
@@ -134,19 +133,10 @@ class RemainingExportRecord(Record):
         str, Field(description="The folder or bucket, as `penstock export` named it.")
     ]
     started_at: Annotated[
-        str, Field(description="Start of the last export to this place before the deletion.")
+        Iso, Field(description="Start of the last export to this place before the deletion.")
     ]
     first_day: Annotated[str | None, Field(description="First day of its events, in UTC.")]
     last_day: Annotated[str | None, Field(description="Last day of its events, in UTC.")]
-
-    @classmethod
-    def from_export(cls, export: RemainingExport) -> Self:
-        return cls(
-            destination=export.destination,
-            started_at=iso(export.started_at_ms),
-            first_day=export.first_day,
-            last_day=export.last_day,
-        )
 
 
 class DeletionRecord(Record):
@@ -165,8 +155,8 @@ class DeletionRecord(Record):
     user_id: Annotated[
         str | None, Field(description="The ID in the request. Null once the deletion is done.")
     ]
-    from_: Annotated[str | None, Field(alias="from")]
-    to: str | None
+    from_: Annotated[Iso | None, Field(alias="from")]
+    to: Iso | None
     kind: Annotated[str | None, Field(description="The kind of event, if target is retention.")]
     state: DeletionState
     step: Annotated[
@@ -213,34 +203,19 @@ class DeletionRecord(Record):
         int, Field(description="Number of further exports that are not listed in `exports`.")
     ]
     error: Annotated[str | None, Field(description="Why the job is waiting. It will try again.")]
-    created_at: Annotated[str, Field(description="Events received later are not deleted.")]
-    updated_at: str
-    finished_at: str | None
+    created_at: Annotated[Iso, Field(description="Events received later are not deleted.")]
+    updated_at: Iso
+    finished_at: Iso | None
 
     @classmethod
     def from_deletion(cls, deletion: Deletion, exports: Sequence[RemainingExport]) -> Self:
-        return cls(
-            id=deletion.id,
-            website_id=deletion.website_id,
-            target=deletion.target,
-            visitor_id=deletion.visitor_id,
-            user_id=deletion.user_id,
-            from_=iso_or_none(deletion.from_at_ms),
-            to=iso_or_none(deletion.to_at_ms),
-            kind=deletion.kind,
-            state=deletion.state,
-            step=deletion.step,
+        return cls.from_object(
+            deletion,
+            from_=deletion.from_at_ms,
+            to=deletion.to_at_ms,
             visitors_removed=deletion.visitors,
             user_links_removed=deletion.user_links,
-            events_found=deletion.events_found,
-            events_removed=deletion.events_removed,
             dedupe_keys_cleared=deletion.keys_cleared,
-            removed={store: dict(counts) for store, counts in deletion.removed.items()},
-            open_imports=list(deletion.open_imports),
-            exports=[RemainingExportRecord.from_export(each) for each in exports[:_MAX_EXPORTS]],
+            exports=exports[:_MAX_EXPORTS],
             more_exports=max(0, len(exports) - _MAX_EXPORTS),
-            error=deletion.error,
-            created_at=iso(deletion.created_at_ms),
-            updated_at=iso(deletion.updated_at_ms),
-            finished_at=iso_or_none(deletion.finished_at_ms),
         )

@@ -11,7 +11,6 @@ from pydantic import (
     field_validator,
 )
 
-from penstock.base.clock import iso, iso_or_none
 from penstock.base.errors import Fault, PenstockError
 from penstock.base.wording import listed
 from penstock.events.imports.formats.schema import CompleteMapping, ImportMapping
@@ -19,7 +18,7 @@ from penstock.events.imports.formats.table import READERS
 from penstock.events.imports.model import ImportJob, ImportState, Reject
 from penstock.events.schema import FaultRecord, WarningRecord
 from penstock.http.bodies import parse_model
-from penstock.http.schema import Label, Query, Record, RuleBroken, RulesBroken
+from penstock.http.schema import Iso, Label, Query, Record, RuleBroken, RulesBroken
 
 WARNINGS = {
     "timestamp_looks_like_seconds": "Some timestamps are numbers below 100,000,000,000, so they "
@@ -139,10 +138,10 @@ class ListedImportRecord(Record):
     duplicates: Annotated[int, Field(description="Lines whose event was stored before.")]
     rejected: Annotated[int, Field(description="Rejected lines. `rejects` lists the reasons.")]
     first_event_at: Annotated[
-        str | None,
+        Iso | None,
         Field(description="Time of the earliest event in the part of the file that has been read."),
     ]
-    last_event_at: str | None
+    last_event_at: Iso | None
     revision: Annotated[int, Field(description="Rises from 1 with each change of the mapping.")]
     error: Annotated[
         str | None,
@@ -150,53 +149,23 @@ class ListedImportRecord(Record):
     ]
     warnings: tuple[WarningRecord, ...]
     expires_at: Annotated[
-        str | None,
+        Iso | None,
         Field(
             description="When the file is removed, unless the import is started before. Null if "
             "the import does not wait for its start."
         ),
     ]
     gap_dismissed_at: Annotated[
-        str | None, Field(description="When an owner dismissed the gap in the coverage of reports.")
+        Iso | None, Field(description="When an owner dismissed the gap in the coverage of reports.")
     ]
-    created_at: str
-    updated_at: str
-    finished_at: str | None
+    created_at: Iso
+    updated_at: Iso
+    finished_at: Iso | None
 
     @classmethod
-    def from_job(cls, job: ImportJob, **more: Any) -> Self:
-        """Return the record of an import. more: values of fields that a list leaves out."""
-        return cls(
-            id=job.id,
-            website_id=job.website_id,
-            state=job.state,
-            format=job.format,
-            file_name=job.file_name,
-            sha256=job.sha256,
-            bytes_total=job.bytes_total,
-            bytes_read=job.bytes_read,
-            lines_read=job.lines_read,
-            empty_lines=job.empty_lines,
-            identify_lines=job.identify_lines,
-            ignored_lines=job.ignored_lines,
-            identity_conflicts=job.identity_conflicts,
-            accepted=job.accepted,
-            duplicates=job.duplicates,
-            rejected=job.rejected,
-            first_event_at=iso_or_none(job.first_event_at_ms),
-            last_event_at=iso_or_none(job.last_event_at_ms),
-            revision=job.revision,
-            error=job.error,
-            warnings=tuple(
-                WarningRecord(code=code, message=WARNINGS[code]) for code in job.warnings
-            ),
-            expires_at=iso_or_none(job.expires_at_ms),
-            gap_dismissed_at=iso_or_none(job.gap_dismissed_at_ms),
-            created_at=iso(job.created_at_ms),
-            updated_at=iso(job.updated_at_ms),
-            finished_at=iso_or_none(job.finished_at_ms),
-            **more,
-        )
+    def from_job(cls, job: ImportJob) -> Self:
+        warnings = tuple(WarningRecord(code=code, message=WARNINGS[code]) for code in job.warnings)
+        return cls.from_object(job, warnings=warnings)
 
 
 class ImportRecord(ListedImportRecord):
@@ -206,10 +175,6 @@ class ImportRecord(ListedImportRecord):
         ImportMapping | None,
         Field(description="The uses of the file's columns. Null without a mapping."),
     ]
-
-    @classmethod
-    def from_job(cls, job: ImportJob, **more: Any) -> Self:
-        return super().from_job(job, mapping=job.mapping, **more)
 
 
 class RejectRecord(Record):
@@ -227,5 +192,4 @@ class RejectRecord(Record):
 
     @classmethod
     def from_reject(cls, reject: Reject) -> Self:
-        errors = tuple(FaultRecord.of(fault) for fault in reject.faults)
-        return cls(line=reject.line, errors=errors, excerpt=reject.excerpt)
+        return cls.from_object(reject, errors=reject.faults)

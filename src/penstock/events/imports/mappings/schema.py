@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field, field_validator
 
 from penstock.events.imports.formats.schema import CompleteMapping, ImportMapping
-from penstock.http.schema import OMITTABLE, Input, Name, Record, RuleBroken
+from penstock.http.schema import OMITTABLE, Input, Iso, Name, Record, RuleBroken
 
 
 class SavedMappingIn(Input):
@@ -43,5 +43,5 @@ class SavedMappingRecord(Record):
     name: str
     mapping: ImportMapping
     revision: int
-    created_at: str
-    updated_at: str
+    created_at: Iso
+    updated_at: Iso
