@@ -24,10 +24,10 @@ class Export:
     destination_id: str
     file_format: RowFormat
     exported_by: str
-    first_day: str | None
-    last_day: str | None
     started_at_ms: int
-    finished_at_ms: int | None
+    first_day: str | None = None
+    last_day: str | None = None
+    finished_at_ms: int | None = None
 
 
 def remaining_exports(exports: Iterable[Export], until_ms: int) -> list[RemainingExport]:

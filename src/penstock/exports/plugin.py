@@ -19,14 +19,8 @@ class ExportsRoom(Room):
 def build(
     core: Core, accounts: AccountsRoom, *, wait_until_shipped: WaitUntilShipped
 ) -> ExportsRoom:
-    settings, clock, database, warehouse, *_ = core
     return ExportsRoom(
         workspace_exports=ExportService(
-            database,
-            warehouse,
-            accounts.website_service,
-            settings,
-            clock,
-            wait_until_shipped=wait_until_shipped,
+            core, accounts.website_service, wait_until_shipped=wait_until_shipped
         )
     )

@@ -14,11 +14,11 @@ from penstock.accounts.audit.model import Action
 from penstock.accounts.keys.service import wrong_website_of_key
 from penstock.accounts.model import Caller, Website
 from penstock.accounts.websites.service import WebsiteService
-from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, NotFound
 from penstock.base.ids import ExportId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
 from penstock.base.row_files import Cell, Row, RowFormat, join_files, write_rows
+from penstock.core import Core
 from penstock.events.deletions.model import RemainingExport
 from penstock.exports import model, store
 from penstock.exports.model import Export
@@ -31,10 +31,9 @@ from penstock.exports.schema import (
     IdentitiesQuery,
 )
 from penstock.identity.profiles import service as profiles
-from penstock.metadb.database import Database
 from penstock.metadb.workspaces import hold_workspace
-from penstock.settings import DAY_S, Settings
-from penstock.warehouse.client import FileFormat, WaitUntilShipped, Warehouse
+from penstock.settings import DAY_S
+from penstock.warehouse.client import FileFormat, WaitUntilShipped
 from penstock.warehouse.errors import QueryFailed, explain_failure
 from penstock.warehouse.queries import load
 from penstock.warehouse.work import check_stopped
@@ -87,18 +86,11 @@ class ExportService:
     """
 
     def __init__(
-        self,
-        database: Database,
-        warehouse: Warehouse,
-        websites: WebsiteService,
-        settings: Settings,
-        clock: Clock,
-        *,
-        wait_until_shipped: WaitUntilShipped,
+        self, core: Core, websites: WebsiteService, *, wait_until_shipped: WaitUntilShipped
     ) -> None:
-        self._database, self._warehouse, self._websites = database, warehouse, websites
-        self._settings, self._wait_until_shipped = settings, wait_until_shipped
-        self._clock = clock
+        self._database, self._warehouse, self._clock = core.database, core.warehouse, core.clock
+        self._websites, self._settings = websites, core.settings
+        self._wait_until_shipped = wait_until_shipped
 
     def begin(self, caller: Caller, new: ExportIn) -> Export:
         """Record that a client begins an export, so that deletions can name it.
@@ -115,14 +107,11 @@ class ExportService:
             destination_id=new.destination_id or new.destination,
             file_format=new.format,
             exported_by=caller.name,
-            first_day=None,
-            last_day=None,
             started_at_ms=now_ms,
-            finished_at_ms=None,
         )
         with self._database.write() as db:
             hold_workspace(db, caller.workspace_id)
-            earlier = store.of_destination(db, caller.workspace_id, export.destination_id)
+            earlier = store.exports_to(db, caller.workspace_id, export.destination_id)
             if not earlier:
                 _require_room(db, caller.workspace_id)
             _join_interrupted(db, [each for each in earlier if each.finished_at_ms is None])
@@ -139,7 +128,7 @@ class ExportService:
             if export.finished_at_ms is None:
                 export = replace(export, finished_at_ms=self._clock())
                 store.save(db, export)
-                earlier = store.of_destination(db, workspace_id, export.destination_id)
+                earlier = store.exports_to(db, workspace_id, export.destination_id)
                 replaced = [e.id for e in earlier if e.started_at_ms < export.started_at_ms]
                 store.remove(db, workspace_id, replaced)
         return export
@@ -148,7 +137,7 @@ class ExportService:
         """Forget the destination of an export, with all exports to it."""
         with self._database.write() as db:
             export = _locked_export(db, caller.workspace_id, export_id)
-            exports = store.of_destination(db, caller.workspace_id, export.destination_id)
+            exports = store.exports_to(db, caller.workspace_id, export.destination_id)
             store.remove(db, caller.workspace_id, [each.id for each in exports])
             target = f"{export_id} {export.destination}"
             audit.record(db, caller, Action.EXPORT_FORGOTTEN, target, self._clock())

@@ -1,21 +1,17 @@
 """SQL for the list of exports. Each function runs in the transaction of its connection."""
 
 from collections.abc import Iterable
-from dataclasses import fields
-from typing import Any
 
-from sqlalchemy import Connection, Row, delete, distinct, func, insert, select, update
+from sqlalchemy import Connection, delete, distinct, func, insert, select, update
 
 from penstock.base.ids import ExportId, WorkspaceId
 from penstock.base.paging import Listing, Page
-from penstock.base.row_files import RowFormat
 from penstock.exports.model import Export
 from penstock.metadb.pages import page_of
-from penstock.metadb.rows import record_values, row_values
+from penstock.metadb.rows import record_of, row_values
 from penstock.metadb.tables import exports
 
 _C = exports.c
-_FIELDS = tuple(field.name for field in fields(Export))
 
 
 def add(connection: Connection, export: Export) -> None:
@@ -34,24 +30,24 @@ def find(
     """Read an export. hold: whether to lock it until the transaction ends."""
     statement = select(exports).where(_C.workspace_id == workspace_id, _C.id == export_id)
     row = connection.execute(statement.with_for_update() if hold else statement).first()
-    return None if row is None else _export(row)
+    return None if row is None else record_of(row, Export)
 
 
 def page(connection: Connection, workspace_id: WorkspaceId, page: Page) -> Listing[Export]:
     """List exports, newest first."""
     selected = select(exports).where(_C.workspace_id == workspace_id)
     rows, total = page_of(connection, selected.order_by(_C.started_at.desc(), _C.id.desc()), page)
-    return Listing([_export(row) for row in rows], page, total)
+    return Listing([record_of(row, Export) for row in rows], page, total)
 
 
 def all_exports(connection: Connection, workspace_id: WorkspaceId) -> list[Export]:
     """Return all exports of a workspace, newest first. `begin` bounds their number."""
     selected = select(exports).where(_C.workspace_id == workspace_id)
     rows = connection.execute(selected.order_by(_C.started_at.desc(), _C.id.desc()))
-    return [_export(row) for row in rows]
+    return [record_of(row, Export) for row in rows]
 
 
-def of_destination(
+def exports_to(
     connection: Connection, workspace_id: WorkspaceId, destination_id: str
 ) -> list[Export]:
     """Return the exports to a destination, oldest first."""
@@ -59,7 +55,7 @@ def of_destination(
         _C.workspace_id == workspace_id, _C.destination_id == destination_id
     )
     rows = connection.execute(selected.order_by(_C.started_at, _C.id))
-    return [_export(row) for row in rows]
+    return [record_of(row, Export) for row in rows]
 
 
 def number_of_destinations(connection: Connection, workspace_id: WorkspaceId) -> int:
@@ -73,8 +69,3 @@ def remove(
     connection.execute(
         delete(exports).where(_C.workspace_id == workspace_id, _C.id.in_(list(export_ids)))
     )
-
-
-def _export(row: Row[Any]) -> Export:
-    values = record_values(row, _FIELDS)
-    return Export(**values | {"file_format": RowFormat(row.file_format)})

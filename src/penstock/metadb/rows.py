@@ -6,13 +6,16 @@ because expanding a list into a compiled statement takes longer than running it.
 names come from the code; values are always bound.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar, cast, get_type_hints
 
 from msgspec import json
+from pydantic import TypeAdapter
 from sqlalchemy import Connection, Row, Table
+
+T = TypeVar("T")
 
 _SIZES = (256, 128, 64, 32, 16, 8, 4, 2, 1)
 """Possible numbers of rows in one statement. With few sizes, drivers can reuse prepared statements;
@@ -174,8 +177,24 @@ def row_values(record: object, table: Table) -> dict[str, Any]:
     }
 
 
-def record_values(row: Row[Any], fields: Iterable[str]) -> dict[str, Any]:
+def record_values(row: Row[*tuple[Any, ...]], fields: Iterable[str]) -> dict[str, Any]:
     """Return a row's values by field, for a record with these fields: the inverse of
     `row_values`.
     """
     return {field: row._mapping[field.removesuffix("_ms")] for field in fields}
+
+
+def record_of(row: Row[*tuple[Any, ...]], record: type[T]) -> T:
+    """Return a row as a plain record, converted by the types of its fields.
+
+    A column without a value gives a field its default. record: a dataclass or `NamedTuple`.
+    """
+    names, adapter = _reader_of(cast("Hashable", record))
+    values = {name: value for name, value in record_values(row, names).items() if value is not None}
+    result: T = adapter.validate_python(values)
+    return result
+
+
+@cache
+def _reader_of(record: Any) -> tuple[Sequence[str], TypeAdapter[Any]]:
+    return tuple(get_type_hints(record)), TypeAdapter(record)

@@ -1,7 +1,7 @@
 """Plain types for deletions. No I/O. Times are milliseconds since 1970-01-01 UTC."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -82,29 +82,29 @@ class Deletion:
     website_id: WebsiteId
     scope_id: ScopeId
     target: Target
-    visitor_id: str | None
-    user_id: str | None
-    from_at_ms: int | None
-    to_at_ms: int | None
-    kind: str | None
-    visitor_ids: tuple[VisitorId, ...]
-    open_imports: tuple[ImportId, ...]
-    outbox_id: int
-    merge_id: int
-    key_id: int
-    keys_read: int
     state: DeletionState
-    step: Step | None
-    visitors: int
-    user_links: int
-    events_found: int | None
-    events_removed: int
-    keys_cleared: int
-    removed: Mapping[str, Mapping[str, int]]
-    error: str | None
     created_at_ms: int
     updated_at_ms: int
-    finished_at_ms: int | None
+    step: Step | None = None
+    visitor_id: str | None = None
+    user_id: str | None = None
+    from_at_ms: int | None = None
+    to_at_ms: int | None = None
+    kind: str | None = None
+    visitor_ids: tuple[VisitorId, ...] = ()
+    open_imports: tuple[ImportId, ...] = ()
+    outbox_id: int = 0
+    merge_id: int = 0
+    key_id: int = 0
+    keys_read: int = 0
+    visitors: int = 0
+    user_links: int = 0
+    events_found: int | None = None
+    events_removed: int = 0
+    keys_cleared: int = 0
+    removed: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    error: str | None = None
+    finished_at_ms: int | None = None
 
 
 class RemainingExport(NamedTuple):

@@ -1,10 +1,8 @@
 """SQL for deletions, and for the number of events that each deletion removes from its websites."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import fields
-from typing import Any
 
-from sqlalchemy import Connection, Row, and_, bindparam, exists, func, insert, or_, select, update
+from sqlalchemy import Connection, and_, bindparam, exists, func, insert, or_, select, update
 
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.base.paging import Listing, Page
@@ -15,11 +13,10 @@ from penstock.events.deletions.model import (
     DeletionSpan,
     DeletionState,
     RetainedHistory,
-    Step,
     Target,
 )
 from penstock.metadb.pages import page_of
-from penstock.metadb.rows import record_values, row_values
+from penstock.metadb.rows import record_of, row_values
 from penstock.metadb.tables import deletion_websites, deletions
 
 _OPEN = (DeletionState.QUEUED, DeletionState.RUNNING)
@@ -51,7 +48,6 @@ _SPANS = (
     .where(or_(_W.events > 0, and_(_W.events.is_(None), _D.state != DeletionState.DONE)))
     .order_by(_D.created_at, _D.id, _W.website_id)
 )
-_FIELDS = tuple(field.name for field in fields(Deletion))
 
 
 def add(connection: Connection, deletion: Deletion, website_ids: Collection[WebsiteId]) -> None:
@@ -111,26 +107,13 @@ def affected_events(
     }
 
 
-def _deletion(row: Row[Any]) -> Deletion:
-    values = record_values(row, _FIELDS)
-    converted = {
-        "target": Target(row.target),
-        "state": DeletionState(row.state),
-        "step": row.step and Step(row.step),
-        "visitor_ids": tuple(row.visitor_ids),
-        "open_imports": tuple(row.open_imports),
-        "removed": row.removed or {},
-    }
-    return Deletion(**values | converted)
-
-
 def find(connection: Connection, workspace_id: WorkspaceId, deletion_id: str) -> Deletion | None:
     row = connection.execute(
         select(deletions).where(
             deletions.c.id == deletion_id, deletions.c.workspace_id == workspace_id
         )
     ).first()
-    return None if row is None else _deletion(row)
+    return None if row is None else record_of(row, Deletion)
 
 
 def page(
@@ -143,7 +126,7 @@ def page(
     rows, total = page_of(
         connection, selected.order_by(deletions.c.created_at.desc(), deletions.c.id.desc()), page
     )
-    return Listing([_deletion(row) for row in rows], page, total)
+    return Listing([record_of(row, Deletion) for row in rows], page, total)
 
 
 def latest_of_people(connection: Connection, workspace_id: WorkspaceId, now_ms: int) -> int | None:
@@ -174,7 +157,7 @@ def open_deletions(connection: Connection) -> list[Deletion]:
         .where(deletions.c.state.in_(_OPEN))
         .order_by(deletions.c.created_at, deletions.c.id)
     )
-    return [_deletion(row) for row in rows]
+    return [record_of(row, Deletion) for row in rows]
 
 
 def retained_since(connection: Connection, website_id: WebsiteId, kind: str) -> int | None:
