@@ -5,18 +5,15 @@ from collections.abc import Iterator
 from functools import cache
 
 from penstock.events.imports.formats.table import READERS
+from penstock.events.imports.mappings.service import ImportMappingService
+from penstock.funnels.segments.service import SavedSegmentService
 from penstock.http import schema
-from penstock.named_records import NamedRecords
 from penstock.web.codes import FAULTS, PROBLEMS, WARNINGS
 from tests.source_tree import SOURCE, nodes_of, tree_of
 
 FROM_PYDANTIC = {"greater_than_equal", "less_than_equal"}
 FROM_READERS = {f"not_{reader.name}" for reader in READERS}
-FROM_RECORDS = {
-    records.too_many_code()
-    for records in NamedRecords.__subclasses__()
-    if records.maximum is not None
-}
+FROM_RECORDS = {ImportMappingService.too_many_code(), SavedSegmentService.too_many_code()}
 FROM_HTTP = {"malformed_request", "method_not_allowed", "request_refused", "internal_error"}
 
 
@@ -87,7 +84,7 @@ def _base_codes() -> set[str]:
 
 def test_every_problem_code_is_documented():
     problems, _, _ = _raised()
-    assert {code.name for code in PROBLEMS} == problems | _base_codes() | FROM_HTTP | FROM_READERS
+    assert {code.name for code in PROBLEMS} == problems | _base_codes() | FROM_HTTP | FROM_READERS | FROM_RECORDS
 
 
 def test_every_fault_code_is_documented():

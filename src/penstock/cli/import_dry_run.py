@@ -6,14 +6,14 @@ from pathlib import Path
 import yaml
 
 from penstock.accounts.model import Website, WebsiteKind
-from penstock.base.clock import system_clock
+from penstock.base.clock import parse_time, system_clock
 from penstock.base.event_limits import MAX_EVENT_BYTES
 from penstock.base.ids import ScopeId, WebsiteId, WorkspaceId
 from penstock.base.wording import count_of, utc_time
 from penstock.cli.options import warn
 from penstock.cli.progress import Progress, progress
 from penstock.events.imports.dry_runs.schema import ImportSummaryRecord
-from penstock.events.imports.dry_runs.summaries import Summary, summarise
+from penstock.events.imports.dry_runs.summaries import summarise
 from penstock.events.imports.formats.reader import Reader, ReaderLimits, Row
 from penstock.settings import Limits
 from penstock.web.pages.funnels.first_funnel import first_funnel
@@ -41,7 +41,7 @@ def try_file(file: Path, reader: Reader) -> bool:
         rows = _with_progress(reader.rows(file, limits), bar, file.stat().st_size)
         summary = summarise(rows, _WEBSITE, system_clock())
     _print_summary(summary)
-    return summary.stopped is None and not summary.rejected
+    return summary.error is None and not summary.rejected
 
 
 def _with_progress(rows: Iterator[Row], bar: Progress, total: int) -> Iterator[Row]:
@@ -50,11 +50,12 @@ def _with_progress(rows: Iterator[Row], bar: Progress, total: int) -> Iterator[R
         yield row
 
 
-def _print_summary(summary: Summary) -> None:
+def _print_summary(summary: ImportSummaryRecord) -> None:
     of_visitors = "" if summary.visitors is None else f" of {count_of(summary.visitors, 'visitor')}"
     print(f"Dry run, nothing was stored. {count_of(summary.events, 'event')}{of_visitors}.")
-    if summary.first_event_at_ms is not None and summary.last_event_at_ms is not None:
-        first, last = utc_time(summary.first_event_at_ms), utc_time(summary.last_event_at_ms)
+    if summary.first_event_at is not None:
+        times = (summary.first_event_at, summary.last_event_at)
+        first, last = (utc_time(parse_time(time)) for time in times)
         print(f"They occurred from {first} to {last}.")
     for number, outcome in (
         (summary.duplicates, "repeated an earlier event"),
@@ -67,32 +68,31 @@ def _print_summary(summary: Summary) -> None:
         if number:
             print(f"{count_of(number, 'line')}: {outcome}.")
     for reason in summary.reasons:
-        field = f"{reason.fault.field}: " if reason.fault.field else ""
+        field = f"{reason.field}: " if reason.field else ""
         lines = count_of(reason.lines, "line")
-        print(f"  {lines}, the first is line {reason.first_line:,}. {field}{reason.fault.message}")
+        print(f"  {lines}, the first is line {reason.first_line:,}. {field}{reason.message}")
     if summary.has_reached_limit:
         print("The file has very many names, IDs or values. What follows covers a part of them.")
     if summary.event_names:
         print("Events by type and name:")
-    for (kind, name), number in summary.event_names[:_MAX_LISTED]:
-        print(f"  {number:>12,}  {kind:<11}  {_printable(name)}")
-    if len(summary.event_names) > _MAX_LISTED:
-        print(f"  and {len(summary.event_names) - _MAX_LISTED:,} more")
-    for each in summary.attempt_properties[:_MAX_LISTED]:
+    for event in summary.event_names[:_MAX_LISTED]:
+        print(f"  {event.events:>12,}  {event.type:<11}  {_printable(event.name)}")
+    if summary.event_name_count > _MAX_LISTED:
+        print(f"  and {summary.event_name_count - _MAX_LISTED:,} more")
+    for each in summary.attempt_properties:
         print(
             f"{_printable(each.name)} looks like an attempt ID: {count_of(each.values, 'value')} "
             f"on {count_of(each.event_names, 'event name')}."
         )
     _print_first_funnel(summary)
-    if summary.stopped is not None:
-        warn(f"the file cannot be read after line {summary.lines_read:,}: {summary.stopped}")
+    if summary.error is not None:
+        warn(f"the file cannot be read after line {summary.lines_read:,}: {summary.error}")
 
 
-def _print_first_funnel(summary: Summary) -> None:
+def _print_first_funnel(summary: ImportSummaryRecord) -> None:
     """Print the funnel that the page of a dry run suggests, as a file for `penstock apply`."""
-    record = ImportSummaryRecord.from_summary(summary, is_complete=True)
-    attempt = record.attempt_properties[0].name if record.attempt_properties else None
-    definition = first_funnel(record, attempt)
+    attempt = summary.attempt_properties[0].name if summary.attempt_properties else None
+    definition = first_funnel(summary, attempt)
     if len(definition["steps"]) < _FEWEST_STEPS:
         return
     values = {name: value for name, value in definition.items() if value is not None}

@@ -144,26 +144,14 @@ def build(
         quarantine=limits,
     )
     deletions = DeletionService(
-        database,
-        warehouse,
+        core,
         accounts.website_service,
         shipper,
-        clock,
-        core.attempts,
         forget_in_other_rooms=forget_in_other_rooms,
         read_exports=read_exports,
     )
     import_mappings = ImportMappingService(database, clock)
-    imports = ImportService(
-        database,
-        accounts.website_service,
-        import_mappings,
-        intake,
-        disk.disk,
-        settings,
-        clock,
-        core.attempts,
-    )
+    imports = ImportService(core, accounts.website_service, import_mappings, intake, disk.disk)
     return EventsRoom(
         shipper=shipper,
         intake=intake,

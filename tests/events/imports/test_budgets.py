@@ -128,7 +128,7 @@ def commits(services, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("budget", "amount", "properties", "most"),
+    ("budget", "amount", "properties", "limit"),
     [
         ("_BATCH_VALUES", 2_000, {"p": [0] * 999}, 2),
         ("_BATCH_BYTES", 4_000, {"p": "x" * 1_900}, 2),
@@ -136,12 +136,12 @@ def commits(services, monkeypatch):
     ],
 )
 def test_a_batch_ends_when_its_values_its_bytes_or_its_time_are_spent(
-    run_import, commits, monkeypatch, budget, amount, properties, most
+    run_import, commits, monkeypatch, budget, amount, properties, limit
 ):
     monkeypatch.setattr(worker, budget, amount)
     job = run_import([line(number, properties=properties) for number in range(6)])
     assert counts(job) == (6, 6, 0, 0)
-    assert commits.sizes == [most] * (6 // most)
+    assert commits.sizes == [limit] * (6 // limit)
 
 
 def test_a_file_of_24_kb_with_millions_of_values_is_rejected_at_once(run_import):

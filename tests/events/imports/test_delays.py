@@ -11,7 +11,7 @@ import pytest
 
 from penstock.app import Services
 from penstock.base.errors import StoreUnavailable
-from penstock.events.imports import worker
+from penstock.events.imports import batches, entries, worker
 from penstock.events.imports.entries import Occurrences
 from penstock.events.imports.formats.ndjson import NDJSON
 from penstock.events.imports.formats.reader import ReaderLimits, Row
@@ -89,7 +89,7 @@ def fill_temporary_folder(patch: pytest.MonkeyPatch) -> None:
             vars(occurrences)["_seen"] = databases.pop()
         return occurrences
 
-    patch.setattr(worker, "Occurrences", count)
+    patch.setattr(entries, "Occurrences", count)
 
 
 @pytest.mark.parametrize("fail", [fail_when_opened, fail_within_the_file, fill_temporary_folder])
@@ -128,7 +128,8 @@ def test_an_import_that_failed_by_a_bug_can_be_repeated(
 ) -> None:
     monkeypatch.setattr(worker, "LARGE_BATCH_LINES", 2)
     with monkeypatch.context() as patch:
-        patch.setattr(worker, "rejected_row", failing_once(worker.rejected_row, KeyError("a bug")))
+        reject = failing_once(batches._rejected_row, KeyError("a bug"))
+        patch.setattr(batches, "_rejected_row", reject)
         job = run_import([*LINES[:3], {}, *LINES[3:]])
     assert (job["state"], counts(job)) == ("failed", (2, 2, 0, 0))
     assert "internal error" in job["error"]

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import update
 
 from penstock.base.errors import StoreUnavailable, Unavailable
-from penstock.events.imports import access, model
+from penstock.events.imports import access, model, store
 from penstock.events.imports.dry_runs import worker
 from penstock.metadb.tables import imports
 from tests.events.conftest import finished, ndjson
@@ -357,15 +357,16 @@ def test_the_list_of_imports_leaves_mappings_out(send, client):
 
 
 def test_a_fault_in_one_dry_run_does_not_stop_others(send, client, monkeypatch, capfd):
-    summarise = worker.ImportSummaryRecord.from_summary
+    summarise = worker.Summariser.summary
     cell = "-".join(("secret", "cell"))  # a traceback shows lines of source code
 
-    def fail(summary, **parts):
+    def fail(summariser, **parts):
+        summary = summarise(summariser, **parts)
         if summary.events == 2:
             raise KeyError(cell)
-        return summarise(summary, **parts)
+        return summary
 
-    monkeypatch.setattr(worker.ImportSummaryRecord, "from_summary", fail)
+    monkeypatch.setattr(worker.Summariser, "summary", fail)
     faulty = send([event("a", "v", 1), event("b", "v", 2)])
     assert summary_of(client, send([event("a", "v", 1)]))["events"] == 1
     job = client.get(f"/api/imports/{faulty['id']}").json()
@@ -395,14 +396,14 @@ def test_a_small_file_reaches_no_limit(send, client):
 def test_a_problem_of_the_file_is_still_known_after_an_error_of_the_store(
     send, client, monkeypatch
 ):
-    summarise, errors = worker.ImportSummaryRecord.from_summary, [StoreUnavailable()]
+    save, errors = store.save_summary, [StoreUnavailable()]
 
-    def fail_once(summary, **parts):
+    def fail_once(*arguments):
         if errors:
             raise errors.pop()
-        return summarise(summary, **parts)
+        save(*arguments)
 
-    monkeypatch.setattr(worker.ImportSummaryRecord, "from_summary", fail_once)
+    monkeypatch.setattr(store, "save_summary", fail_once)
     cut = gzip.compress(ndjson(event("a", "v", 1, number=n) for n in range(2_000)))[:-9]
     summary = summary_of(client, send(cut))
     assert "truncated" in (summary["error"] or "")

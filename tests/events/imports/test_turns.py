@@ -182,9 +182,9 @@ def test_a_workspace_has_at_most_twenty_unfinished_imports(
 
 
 @pytest.mark.usefixtures("warehouse")
-@pytest.mark.parametrize(("waiting", "most"), [(0, 5), (1, 2)])
+@pytest.mark.parametrize(("waiting", "limit"), [(0, 5), (1, 2)])
 def test_a_commit_has_fewer_lines_while_other_senders_wait(
-    upload, client, services, monkeypatch, waiting, most
+    upload, client, services, monkeypatch, waiting, limit
 ):
     monkeypatch.setattr(worker, "LARGE_BATCH_LINES", 5)
     monkeypatch.setattr(worker, "BATCH_LINES", 2)
@@ -197,4 +197,4 @@ def test_a_commit_has_fewer_lines_while_other_senders_wait(
 
     monkeypatch.setattr(services.intake, "submit_from_thread", counted)
     finished(client, upload(ndjson(line(number) for number in range(10)))["id"])
-    assert commits == [most] * (10 // most)
+    assert commits == [limit] * (10 // limit)

@@ -14,11 +14,10 @@ from penstock.accounts.audit import service as audit
 from penstock.accounts.audit.model import Action
 from penstock.accounts.model import Caller, Website
 from penstock.accounts.websites.service import WebsiteService
-from penstock.base.attempts import Attempts
-from penstock.base.clock import Clock
 from penstock.base.errors import ConcurrentUpdate, NotFound, Unavailable
 from penstock.base.ids import DeletionId, ImportId, WebsiteId, WorkspaceId, new_id
 from penstock.base.paging import Listing
+from penstock.core import Core
 from penstock.events import store as events_store
 from penstock.events.deletions import store
 from penstock.events.deletions.model import (
@@ -42,9 +41,9 @@ from penstock.events.imports.dry_runs.summary_texts import (
 )
 from penstock.events.imports.store import (
     naming,
-    open_imports,
     remove_excerpts,
     search_excerpts,
+    unfinished_imports,
 )
 from penstock.events.quarantine.selection import (
     containing,
@@ -56,8 +55,6 @@ from penstock.events.shipper import Shipper
 from penstock.http.schema import RecordsQuery
 from penstock.identity import service as identity
 from penstock.identity.model import AllIds, TraitsChange, VisitorRemoval
-from penstock.metadb.database import Database
-from penstock.warehouse.client import Warehouse
 
 ReadExports = Callable[[Connection, WorkspaceId, Sequence[int]], list[list[RemainingExport]]]
 """Returns, for each time, the exports that started up to it, except to destinations that a later
@@ -72,12 +69,9 @@ class DeletionService:
 
     def __init__(
         self,
-        database: Database,
-        warehouse: Warehouse,
+        core: Core,
         websites: WebsiteService,
         shipper: Shipper,
-        clock: Clock,
-        attempts: Attempts,
         *,
         forget_in_other_rooms: ForgetVisitors,
         read_exports: ReadExports,
@@ -86,13 +80,10 @@ class DeletionService:
 
         forget_in_other_rooms: removes other rooms' data about visitors, in the given transaction.
         """
-        self._read_exports = read_exports
-        self._forget_in_other_rooms = forget_in_other_rooms
-        self._database, self._websites, self._clock = database, websites, clock
-        self._warehouse_deletion = WarehouseDeletion(warehouse, pause=lambda: None)
-        self.worker = DeletionWorker(
-            database, warehouse, shipper, clock, attempts, forget_in_other_rooms
-        ).worker
+        self._database, self._clock, self._websites = core.database, core.clock, websites
+        self._forget_in_other_rooms, self._read_exports = forget_in_other_rooms, read_exports
+        self._warehouse_deletion = WarehouseDeletion(core.warehouse, pause=lambda: None)
+        self.worker = DeletionWorker(core, shipper, forget_in_other_rooms).worker
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -183,7 +174,9 @@ class DeletionService:
                 from_at_ms=target.from_,
                 to_at_ms=target.to,
                 visitor_ids=removal.ids,
-                open_imports=tuple(open_imports(db, website_ids)),
+                open_imports=tuple(
+                    each.id for each in unfinished_imports(db, website_ids=website_ids)
+                ),
                 outbox_id=highest.bundle,
                 merge_id=removal.last_merge,
                 key_id=highest.key,
@@ -326,27 +319,8 @@ def _new_deletion(website: Website, target: Target, now_ms: int) -> Deletion:
         website_id=website.id,
         scope_id=website.scope_id,
         target=target,
-        visitor_id=None,
-        user_id=None,
-        from_at_ms=None,
-        to_at_ms=None,
-        kind=None,
-        visitor_ids=(),
-        open_imports=(),
-        outbox_id=0,
-        merge_id=0,
-        key_id=0,
-        keys_read=0,
         state=DeletionState.QUEUED,
         step=STEPS[target][0],
-        visitors=0,
-        user_links=0,
-        events_found=None,
-        events_removed=0,
-        keys_cleared=0,
-        removed={},
-        error=None,
         created_at_ms=now_ms,
         updated_at_ms=now_ms,
-        finished_at_ms=None,
     )

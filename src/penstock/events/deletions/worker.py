@@ -9,12 +9,11 @@ from dataclasses import replace
 import structlog
 from sqlalchemy import Connection
 
-from penstock.base.attempts import Attempts
 from penstock.base.chunks import chunks
-from penstock.base.clock import Clock
 from penstock.base.errors import StoreUnavailable
 from penstock.base.ids import DeletionId, ScopeId, VisitorId, WebsiteId
 from penstock.base.worker import Worker, WorkerStopped
+from penstock.core import Core
 from penstock.events import store as events_store
 from penstock.events.deletions import store
 from penstock.events.deletions.model import STEPS, AffectedEvents, Deletion, DeletionState, Step
@@ -23,8 +22,6 @@ from penstock.events.losses.store import add_to_ledger
 from penstock.events.model import scope_tag
 from penstock.events.shipper import Shipper
 from penstock.identity import service as identity
-from penstock.metadb.database import Database
-from penstock.warehouse.client import Warehouse
 from penstock.warehouse.errors import WAREHOUSE_UNAVAILABLE, QueryFailed
 
 log = structlog.get_logger()
@@ -57,23 +54,17 @@ class DeletionDelayed(Exception):
 class DeletionWorker:
     """Performs deletions one at a time, oldest first. Only one node at a time does so."""
 
-    def __init__(
-        self,
-        database: Database,
-        warehouse: Warehouse,
-        shipper: Shipper,
-        clock: Clock,
-        attempts: Attempts,
-        forget_in_other_rooms: ForgetVisitors,
-    ) -> None:
-        self._forget_in_other_rooms, self._attempts = forget_in_other_rooms, attempts
-        self._database, self._shipper, self._clock = database, shipper, clock
-        self._warehouse = warehouse
-        self._warehouse_deletion = WarehouseDeletion(warehouse, pause=self._pause)
+    def __init__(self, core: Core, shipper: Shipper, forget_in_other_rooms: ForgetVisitors) -> None:
+        self._database, self._warehouse, self._clock = core.database, core.warehouse, core.clock
+        self._attempts, self._shipper = core.attempts, shipper
+        self._forget_in_other_rooms = forget_in_other_rooms
+        self._warehouse_deletion = WarehouseDeletion(core.warehouse, pause=self._pause)
         # A statement may rewrite a whole table, so a step has no time limit.
-        self.worker = Worker("deletions", self._step, clock, period_s=_POLL_S, stalled_after_s=None)
-        # for each delayed deletion, the type of its last error
+        self.worker = Worker(
+            "deletions", self._step, core.clock, period_s=_POLL_S, stalled_after_s=None
+        )
         self._delays: dict[DeletionId, str] = {}
+        """For each delayed deletion, the type of its last error."""
         self._steps: Mapping[Step, Callable[[Deletion], Deletion]] = {
             Step.IDENTITIES: self._remove_identities,
             Step.SHIP: self._ship,
@@ -295,9 +286,9 @@ def _advance(deletion: Deletion, done: Step, now_ms: int) -> Deletion:
     IDs.
     """
     steps = STEPS[deletion.target]
-    place = steps.index(done) + 1
-    if place < len(steps):
-        return replace(deletion, step=steps[place], error=None)
+    index = steps.index(done) + 1
+    if index < len(steps):
+        return replace(deletion, step=steps[index], error=None)
     return replace(
         deletion,
         state=DeletionState.DONE,

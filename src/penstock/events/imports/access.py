@@ -43,7 +43,8 @@ def changed_import(db: Connection, actor: Caller, import_id: str) -> ImportJob:
 
 
 def require_few_open(db: Connection, workspace_id: WorkspaceId) -> None:
-    count = store.count_open_jobs(db, workspace_id)
+    unfinished = store.unfinished_imports(db, workspace_id=workspace_id)
+    count = sum(not each.is_staged for each in unfinished)
     if count >= _MAX_OPEN_JOBS:
         raise QueueFull(
             f"This workspace has {count} unfinished imports, the limit; wait or cancel one.",

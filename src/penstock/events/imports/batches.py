@@ -1,11 +1,11 @@
 """Batches of an import: what was read, and how it changes the import's progress."""
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
 
-from penstock.base.errors import Fault
-from penstock.events.imports.entries import line_excerpt, stated_ms
+from penstock.base.errors import Fault, Invalid
+from penstock.events.fields import EventValidationContext
+from penstock.events.imports.entries import RowReader, line_excerpt, stated_ms
 from penstock.events.imports.formats.reader import Row
 from penstock.events.imports.model import ImportJob, Reject
 from penstock.events.model import NewEvent, Receipt, Rejected, Status
@@ -13,7 +13,8 @@ from penstock.events.transaction import Outcome
 from penstock.identity.model import CONFLICT, Claim, Notice, Resolution
 
 
-class Batch(NamedTuple):
+@dataclass(slots=True)
+class Batch:
     """The events, identity claims and rejected lines in some rows.
 
     items: events and claims, in the order of the file. item_rows: the row of each item. lines_read,
@@ -21,17 +22,32 @@ class Batch(NamedTuple):
     of lines with claims and no event. empty_lines, ignored_lines: numbers of lines skipped.
     """
 
-    items: list[NewEvent | Claim]
-    item_rows: list[Row]
-    rejects: list[Reject]
-    lines_read: int
-    bytes_read: int
-    identify_lines: int
-    empty_lines: int
-    ignored_lines: int
+    items: list[NewEvent | Claim] = field(default_factory=list)
+    item_rows: list[Row] = field(default_factory=list)
+    rejects: list[Reject] = field(default_factory=list)
+    lines_read: int = 0
+    bytes_read: int = 0
+    identify_lines: int = 0
+    empty_lines: int = 0
+    ignored_lines: int = 0
+
+    def add(self, row: Row, reader: RowReader, context: EventValidationContext) -> int:
+        """Read the next row. Returns the number of its events and claims, or of its faults."""
+        self.lines_read, self.bytes_read = row.lines_read, row.bytes_read
+        self.empty_lines += row.empty_lines
+        self.ignored_lines += row.ignored_lines
+        try:
+            items = reader.read(row, context)
+        except Invalid as error:
+            self.rejects.append(_rejected_row(row, error.faults))
+            return len(error.faults)
+        self.identify_lines += bool(items) and isinstance(items[-1], Claim)
+        self.items += items
+        self.item_rows += [row] * len(items)
+        return len(items)
 
 
-def rejected_row(row: Row, faults: Sequence[Fault]) -> Reject:
+def _rejected_row(row: Row, faults: Sequence[Fault]) -> Reject:
     """Return the rejected line of a row, with an excerpt of its content."""
     if not row.content:
         return Reject(row.line, faults)
@@ -56,7 +72,7 @@ def without_rejected(batch: Batch, outcomes: Sequence[Outcome]) -> tuple[Batch, 
             items.append(item)
             item_rows.append(row)
             remaining.append(outcome)
-    return batch._replace(items=items, item_rows=item_rows, rejects=rejects), remaining
+    return replace(batch, items=items, item_rows=item_rows, rejects=rejects), remaining
 
 
 def advance(job: ImportJob, batch: Batch, outcomes: Sequence[Outcome]) -> ImportJob:

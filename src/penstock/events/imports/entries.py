@@ -10,9 +10,8 @@ from penstock.accounts.model import Website
 from penstock.base.clock import LATEST_MS, TimeOutOfRange, parse_time
 from penstock.base.errors import Fault, Invalid, Malformed
 from penstock.events.field_warnings import country_warnings, field_warnings
-from penstock.events.fields import (
-    EventValidationContext,
-)
+from penstock.events.fields import EventValidationContext
+from penstock.events.imports.formats.reader import Row
 from penstock.events.imports.formats.schema import IDENTIFY, STORED, IdentifyLine, ImportLine
 from penstock.events.imports.stored_events import read_stored_event
 from penstock.events.model import Family, Kind, NewEvent, Source, body_hash, dedupe_key
@@ -100,6 +99,31 @@ def read_line(
         return [read_stored_event(raw, website, context)]
     event, more_visitors = _read_event(raw, website, occurrences, context)
     return [*(_claim(website, each, event.user_id) for each in more_visitors), event]
+
+
+class RowReader:
+    """Reads the rows of one file, in their order."""
+
+    def __init__(self, website: Website, *, accepts_stored_events: bool) -> None:
+        self._website, self._accepts_stored_events = website, accepts_stored_events
+        self._occurrences = Occurrences()
+
+    def read(self, row: Row, context: EventValidationContext) -> list[NewEvent | Claim]:
+        """Return the links and the event in a row; nothing for a row without content.
+
+        Raises `Invalid` with every fault.
+        """
+        if row.faults:
+            raise Invalid(row.faults)
+        if not row.content:
+            return []
+        return read_line(
+            row.content,
+            self._website,
+            self._occurrences,
+            context,
+            accepts_stored_events=self._accepts_stored_events,
+        )
 
 
 def _claim(website: Website, visitor_id: str | None, user_id: str | None) -> Claim:

@@ -120,10 +120,6 @@ class ImportFiles:
             if now_ms - since_ms > _WITHOUT_JOB_MS:
                 self.remove(import_id)
 
-    def abandoned_after_s(self) -> float | None:
-        """Return the seconds until `remove_abandoned` may remove a file; None if there is none."""
-        return _WITHOUT_JOB_MS / 1000 if self._without_job else None
-
     def remove(self, import_id: str) -> None:
         for reader in READERS:
             self.path(import_id, reader.name).unlink(missing_ok=True)

@@ -33,6 +33,13 @@ class ImportState(StrEnum):
     CANCELLED = "cancelled"
 
 
+STAGED = (ImportState.CHECKING, ImportState.CHECKED)
+"""States of an import that has a dry run and has not been started."""
+STARTED = (ImportState.QUEUED, ImportState.RUNNING)
+"""States of an import that was started and is not finished."""
+UNFINISHED = (*STAGED, *STARTED)
+
+
 @dataclass(frozen=True, slots=True)
 class ImportJob:
     """An imported file and its progress.
@@ -58,22 +65,22 @@ class ImportJob:
     website_id: WebsiteId
     state: ImportState
     format: str
-    file_name: str | None
     sha256: str
     bytes_total: int
-    bytes_read: int
-    lines_read: int
-    accepted: int
-    duplicates: int
-    rejected: int
-    first_event_at_ms: int | None
-    last_event_at_ms: int | None
-    affected_from_ms: int | None
-    affected_to_ms: int | None
-    error: str | None
     created_at_ms: int
     updated_at_ms: int
-    finished_at_ms: int | None
+    file_name: str | None = None
+    bytes_read: int = 0
+    lines_read: int = 0
+    accepted: int = 0
+    duplicates: int = 0
+    rejected: int = 0
+    first_event_at_ms: int | None = None
+    last_event_at_ms: int | None = None
+    affected_from_ms: int | None = None
+    affected_to_ms: int | None = None
+    error: str | None = None
+    finished_at_ms: int | None = None
     gap_dismissed_at_ms: int | None = None
     gap_dismissed_by: str | None = None
     warnings: tuple[str, ...] = ()
@@ -88,12 +95,12 @@ class ImportJob:
 
     @property
     def is_open(self) -> bool:
-        return self.state in (ImportState.QUEUED, ImportState.RUNNING)
+        return self.state in STARTED
 
     @property
     def is_staged(self) -> bool:
         """Whether the import has a dry run and has not been started."""
-        return self.state in (ImportState.CHECKING, ImportState.CHECKED)
+        return self.state in STAGED
 
     @property
     def expires_at_ms(self) -> int | None:
@@ -128,72 +135,32 @@ def completed(job: ImportJob) -> ImportJob:
     return replace(job, state=ImportState.FAILED, error=error)
 
 
-def stopped(job: ImportJob) -> ImportJob:
-    """Return the job as failed, because it has too many rejected lines."""
-    error = (
-        f"The import stopped after {job.rejected:,} rejected lines, the limit. Correct the file "
-        "and import it again; stored events are recognised as duplicates."
-    )
-    return replace(job, state=ImportState.FAILED, error=error)
-
-
-def interrupted(job: ImportJob) -> ImportJob:
-    """Return the job as failed, because the process died whenever it read the next lines."""
-    lines = f"the lines after line {job.lines_read:,}" if job.lines_read else "the first lines"
-    error = (
-        f"The service stopped twice while it read {lines}. It may have too little memory for them. "
-        "Correct the file and import it again; stored events are recognised as duplicates."
-    )
-    return replace(job, state=ImportState.FAILED, error=error)
-
-
-class StartedImport(NamedTuple):
-    """An import that was started and is not finished. format: name of its reader."""
-
-    id: ImportId
-    workspace_id: WorkspaceId
-    format: str
-
-
 class UnfinishedImport(NamedTuple):
-    """An import that is not finished, as operators see it. workspace: name of its workspace."""
+    """An import that is not finished, without the content of its mapping.
+
+    workspace, website: their names. sent_by and revision: as in `ImportJob`.
+    """
 
     id: ImportId
     workspace_id: WorkspaceId
     workspace: str
     website: str
     state: ImportState
-    file_name: str | None
-    created_at_ms: int
-
-
-class StagedImport(NamedTuple):
-    """An import before its start, without the content of its mapping."""
-
-    id: ImportId
-    workspace_id: WorkspaceId
-    state: ImportState
-    created_at_ms: int
+    format: str
+    lines_read: int
     revision: int
-
-    def has_expired(self, now_ms: int) -> bool:
-        """Whether nobody has started the import in time."""
-        return self.created_at_ms + STAGED_MS <= now_ms
-
-
-class StagedFile(NamedTuple):
-    """The file of an import before its start. sent_by: as in `ImportJob`. size: number of bytes,
-    as sent.
-    """
-
-    import_id: ImportId
-    sent_by: str | None
-    size: int
     created_at_ms: int
+    file_name: str | None = None
+    sent_by: str | None = None
+
+    @property
+    def is_staged(self) -> bool:
+        """Whether the import has a dry run and has not been started."""
+        return self.state in STAGED
 
     @property
     def expires_at_ms(self) -> int:
-        """When the file is removed."""
+        """When the file is removed, unless the import is started before."""
         return self.created_at_ms + STAGED_MS
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from time import sleep
 from typing import Any
 
@@ -12,16 +11,11 @@ from sqlalchemy import Connection
 from penstock.accounts.members.service import require_owner
 from penstock.accounts.model import Caller, CurrentUser
 from penstock.accounts.websites.service import WebsiteService
-from penstock.base.attempts import Attempts
-from penstock.base.clock import Clock
-from penstock.base.errors import (
-    Conflict,
-    StoreUnavailable,
-    Unavailable,
-)
+from penstock.base.errors import Conflict, StoreUnavailable, Unavailable
 from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.base.ids import ImportId, WebsiteId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
+from penstock.core import Core
 from penstock.disk.service import DiskService
 from penstock.events.imports import store
 from penstock.events.imports.access import (
@@ -39,6 +33,7 @@ from penstock.events.imports.formats.schema import ImportMapping, OtherColumns
 from penstock.events.imports.formats.table import mapping_fault, reader_of_request
 from penstock.events.imports.mappings.service import ImportMappingService
 from penstock.events.imports.model import (
+    UNFINISHED,
     ImportJob,
     ImportSpan,
     ImportState,
@@ -52,7 +47,6 @@ from penstock.http.bodies import bad_parameter
 from penstock.http.schema import RecordsQuery
 from penstock.http.scopes import KeyScope, require_scope
 from penstock.metadb.database import Database
-from penstock.settings import Settings
 
 _ANY_COLUMNS = ImportMapping(columns=[], otherColumns=OtherColumns.IGNORED)
 _CLOSING_MS, _RETRY_S = 5_000, 0.1
@@ -68,61 +62,37 @@ class ImportService:
 
     def __init__(
         self,
-        database: Database,
+        core: Core,
         websites: WebsiteService,
         mappings: ImportMappingService,
         intake: Intake,
         disk: DiskService,
-        settings: Settings,
-        clock: Clock,
-        attempts: Attempts,
     ) -> None:
-        self._database, self._websites, self._settings, self._clock = (
-            database,
-            websites,
-            settings,
-            clock,
-        )
-        self._mappings, self._disk = mappings, disk
-        self._files = ImportFiles(settings.data / "imports", clock)
+        self._database, self._clock, self._settings = core.database, core.clock, core.settings
+        self._websites, self._mappings, self._disk = websites, mappings, disk
         self._uploads = FairQueue("uploads", _UPLOADS, code="too_many_imports", retry_after_s=30)
-        self._attempts = attempts
-        self.worker = ImportWorker(
-            database, websites, intake, self._files, settings, clock, attempts
-        ).worker
-        staged = ImportFiles(settings.data / "staged", clock)
+        folder = core.settings.data
+        self._reader = ImportWorker(
+            core, websites, ImportFiles(folder / "imports", core.clock), intake
+        )
+        self._files, self.worker = self._reader.files, self._reader.worker
         self.dry_runs = DryRunService(
-            database,
-            staged,
+            core,
             DryRunWorker(
-                database,
+                core,
                 websites,
-                staged,
+                ImportFiles(folder / "staged", core.clock),
                 self._files,
-                settings,
-                clock,
-                attempts,
                 on_started=self.worker.wake,
                 is_busy=lambda: intake.waiting() > 0,
-            ).worker,
-            clock,
+            ),
         )
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Read files during the context, including interrupted imports. Needs a running intake."""
-        await to_thread.run_sync(self._remove_left_over_files)
-        async with self.worker.running(), self.dry_runs.running():
+        async with self._reader.running(), self.dry_runs.running():
             yield
-
-    def _remove_left_over_files(self) -> None:
-        """Remove the remains of a crash: partial uploads, and files without an open job."""
-        self._files.remove_unfinished()
-        with self._database.read() as db:
-            started_ids = {str(each.id) for each in store.started_imports(db)}
-        for import_id in self._files.present() - started_ids:
-            self._files.remove(import_id)
-            self._attempts.forget(import_id)
 
     async def receive(
         self,
@@ -185,19 +155,8 @@ class ImportService:
             file_name=query.file_name,
             sha256=file.sha256,
             bytes_total=file.size,
-            bytes_read=0,
-            lines_read=0,
-            accepted=0,
-            duplicates=0,
-            rejected=0,
-            first_event_at_ms=None,
-            last_event_at_ms=None,
-            affected_from_ms=None,
-            affected_to_ms=None,
-            error=None,
             created_at_ms=now_ms,
             updated_at_ms=now_ms,
-            finished_at_ms=None,
             accepts_stored_events=KeyScope.MANAGE in sender.scopes,
             mapping=mapping,
             sent_by=sender_of(sender),
@@ -298,19 +257,10 @@ class ImportService:
 
     def _end_cancelled(self, job: ImportJob) -> ImportJob:
         with self._database.write() as db:
-            job = store.find(db, job.workspace_id, job.id, lock=True) or job
-            if job.state is ImportState.CANCELLED:
-                return job
-            if not job.is_open and not job.is_staged:
-                raise Conflict("The import is already finished.", code="import_finished")
-            now_ms = self._clock()
-            job = replace(
-                job, state=ImportState.CANCELLED, updated_at_ms=now_ms, finished_at_ms=now_ms
-            )
-            store.save(db, job)
-            store.remove_summary(db, job.id)
-            self._database.changes.announce(db, TOPIC)
-            self._database.changes.announce(db, DRY_RUNS_TOPIC)
+            is_ended = _cancel(self._database, db, job, self._clock())
+            job = store.find(db, job.workspace_id, job.id) or job
+        if not is_ended and job.state is not ImportState.CANCELLED:
+            raise Conflict("The import is already finished.", code="import_finished")
         self._remove_file(job.id)  # A start may have moved it in the meantime.
         return job
 
@@ -333,15 +283,10 @@ class ImportService:
                 )
             if not job.has_gap:
                 raise Conflict("The import left no gap.", code="no_gap")
-            now_ms = self._clock()
-            job = replace(
-                job,
-                gap_dismissed_at_ms=now_ms,
-                gap_dismissed_by=current_user.user.id,
-                updated_at_ms=now_ms,
+            now_ms, user_id = self._clock(), current_user.user.id
+            return store.change(
+                db, job, now_ms, gap_dismissed_at_ms=now_ms, gap_dismissed_by=user_id
             )
-            store.save(db, job)
-        return job
 
     def spans(
         self, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]
@@ -373,7 +318,15 @@ def operator_cancel(database: Database, import_id: str, now_ms: int) -> bool:
     with database.write() as db:
         matches = [each for each in store.unfinished_imports(db) if each.id == import_id]
         for each in matches:
-            store.cancel_unfinished(db, each.workspace_id, each.id, now_ms)
-            database.changes.announce(db, TOPIC)
-            database.changes.announce(db, DRY_RUNS_TOPIC)
+            _cancel(database, db, each, now_ms)
     return bool(matches)
+
+
+def _cancel(
+    database: Database, db: Connection, unfinished: ImportJob | UnfinishedImport, now_ms: int
+) -> bool:
+    """Cancel an import, and wake the workers of all nodes. Returns False if it is finished."""
+    is_ended = store.end(db, unfinished, UNFINISHED, ImportState.CANCELLED, now_ms)
+    for topic in (TOPIC, DRY_RUNS_TOPIC):
+        database.changes.announce(db, topic)
+    return is_ended

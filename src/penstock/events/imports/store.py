@@ -1,18 +1,16 @@
 """SQL for imports and their rejected lines."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, replace
 from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import (
     Connection,
-    Row,
     Text,
     bindparam,
     cast,
     delete,
-    func,
     insert,
     null,
     or_,
@@ -24,22 +22,20 @@ from penstock.base.errors import Fault
 from penstock.base.ids import ImportId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.base.text_search import containing_any
-from penstock.events.imports.formats.schema import ImportMapping
 from penstock.events.imports.model import (
+    STARTED,
+    UNFINISHED,
     Excerpt,
     ExcerptSearch,
     ImportJob,
     ImportSpan,
     ImportState,
     Reject,
-    StagedFile,
-    StagedImport,
-    StartedImport,
     UnfinishedImport,
 )
 from penstock.events.redaction import redact
 from penstock.metadb.pages import page_of
-from penstock.metadb.rows import record_values, row_values
+from penstock.metadb.rows import record_of, row_values
 from penstock.metadb.tables import (
     import_rejects,
     import_summaries,
@@ -49,10 +45,7 @@ from penstock.metadb.tables import (
 )
 from penstock.warehouse.work import check_limits
 
-_STAGED = (ImportState.CHECKING, ImportState.CHECKED)
-_OPEN = (ImportState.QUEUED, ImportState.RUNNING)
-_UNFINISHED = (*_STAGED, *_OPEN)
-_INCOMPLETE = (*_OPEN, ImportState.FAILED, ImportState.CANCELLED)
+_INCOMPLETE = (*STARTED, ImportState.FAILED, ImportState.CANCELLED)
 _MAX_EXCERPTS = 1_000
 """Maximum number of rejected lines per file that are stored with their text."""
 _SPANS = (
@@ -60,7 +53,7 @@ _SPANS = (
     .where(
         imports.c.workspace_id == bindparam("workspace"),
         imports.c.website_id.in_(bindparam("websites", expanding=True)),
-        or_(imports.c.accepted + imports.c.duplicates > 0, imports.c.state.in_(_OPEN)),
+        or_(imports.c.accepted + imports.c.duplicates > 0, imports.c.state.in_(STARTED)),
     )
     .order_by(imports.c.created_at)
 )
@@ -68,7 +61,7 @@ _HAS_TEXT = or_(
     import_rejects.c.line_text.is_not(None), cast(import_rejects.c.errors, Text).startswith("{")
 )
 """SQL condition: the text of a rejected line is stored. Earlier versions stored it in `errors`."""
-_FIELDS = tuple(field.name for field in fields(ImportJob))
+_WITHOUT_MAPPING = [column for column in imports.c if column is not imports.c.mapping]
 
 
 def add(connection: Connection, job: ImportJob) -> None:
@@ -99,6 +92,13 @@ def save(connection: Connection, job: ImportJob, rejects: Sequence[Reject] = ())
         connection.execute(insert(import_rejects), rows)
 
 
+def change(connection: Connection, job: ImportJob, now_ms: int, **changes: Any) -> ImportJob:
+    """Save changes to fields of an import, and return it."""
+    job = replace(job, updated_at_ms=now_ms, **changes)
+    save(connection, job)
+    return job
+
+
 def _faults_and_excerpt(errors: Any, line_text: str | None) -> tuple[Any, str | None]:
     """Return the faults and text of a rejected line. Earlier versions stored both in `errors`."""
     return (
@@ -111,45 +111,27 @@ def _reject(line: int, errors: Any, line_text: str | None) -> Reject:
     return Reject(line, [Fault(**fault) for fault in faults], excerpt=excerpt)
 
 
-def _job(row: Row[Any]) -> ImportJob:
-    values = record_values(row, _FIELDS)
-    return ImportJob(
-        **values
-        | {
-            "state": ImportState(values["state"]),
-            "warnings": tuple(values["warnings"] or ()),
-            "mapping": stored_mapping(values["mapping"]),
-        }
-    )
-
-
-def stored_mapping(value: Any) -> ImportMapping | None:
-    """Return a mapping as stored; None if there is none."""
-    return None if value is None else ImportMapping.model_validate(value)
-
-
 def find(
     connection: Connection, workspace_id: WorkspaceId, import_id: str, *, lock: bool = False
 ) -> ImportJob | None:
     """Find an import. lock: whether to lock it until the transaction ends."""
     query = select(imports).where(imports.c.id == import_id, imports.c.workspace_id == workspace_id)
     row = connection.execute(query.with_for_update() if lock else query).first()
-    return None if row is None else _job(row)
+    return None if row is None else record_of(row, ImportJob)
 
 
 def page(
     connection: Connection, workspace_id: WorkspaceId, website_id: str | None, page: Page
 ) -> Listing[ImportJob]:
     """List imports, newest first, without their mappings."""
-    columns = [column for column in imports.c if column is not imports.c.mapping]
-    selected = select(*columns, null().label("mapping"))
+    selected = select(*_WITHOUT_MAPPING, null().label("mapping"))
     selected = selected.where(imports.c.workspace_id == workspace_id)
     if website_id is not None:
         selected = selected.where(imports.c.website_id == website_id)
     rows, total = page_of(
         connection, selected.order_by(imports.c.created_at.desc(), imports.c.id.desc()), page
     )
-    return Listing([_job(row) for row in rows], page, total)
+    return Listing([record_of(row, ImportJob) for row in rows], page, total)
 
 
 def rejects(connection: Connection, job: ImportJob, page: Page) -> Listing[Reject]:
@@ -237,128 +219,70 @@ def remove_excerpts(
     )
 
 
-def started_imports(connection: Connection) -> list[StartedImport]:
-    """Return the started imports of every workspace that are not finished, oldest first."""
-    c = imports.c
-    rows = select(c.id, c.workspace_id, c.format).where(c.state.in_(_OPEN)).order_by(c.created_at)
-    return [StartedImport(*row) for row in connection.execute(rows)]
+def unfinished_imports(
+    connection: Connection,
+    *,
+    workspace_id: WorkspaceId | None = None,
+    website_ids: Collection[str] | None = None,
+) -> list[UnfinishedImport]:
+    """Return the imports that are not finished, oldest first, also those before their start.
 
-
-def unfinished_imports(connection: Connection) -> list[UnfinishedImport]:
-    """Return the unfinished imports of every workspace, oldest first, for the operator."""
+    workspace_id, website_ids: if set, only imports into this workspace or these websites.
+    """
     c = imports.c
-    rows = (
+    query = (
         select(
-            c.id, c.workspace_id, workspaces.c.name, websites.c.name, c.state, c.file_name,
-            c.created_at,
+            *_WITHOUT_MAPPING,
+            workspaces.c.name.label("workspace"),
+            websites.c.name.label("website"),
         )
         .join_from(imports, websites, c.website_id == websites.c.id)
         .join(workspaces, c.workspace_id == workspaces.c.id)
-        .where(c.state.in_(_UNFINISHED))
-        .order_by(c.created_at)
-    )  # fmt: skip
-    return [
-        UnfinishedImport(row.id, row.workspace_id, row[2], row[3], ImportState(row.state), *row[5:])
-        for row in connection.execute(rows)
-    ]
-
-
-def staged_imports(connection: Connection) -> list[StagedImport]:
-    """Return the imports of every workspace before their start, oldest first."""
-    c = imports.c
-    rows = (
-        select(c.id, c.workspace_id, c.state, c.created_at, c.revision)
-        .where(c.state.in_(_STAGED))
-        .order_by(c.created_at)
+        .where(c.state.in_(UNFINISHED))
+        .order_by(c.created_at, c.id)
     )
-    return [
-        StagedImport(ImportId(row.id), row.workspace_id, ImportState(row.state), *row[3:])
-        for row in connection.execute(rows)
-    ]
+    if workspace_id is not None:
+        query = query.where(c.workspace_id == workspace_id)
+    if website_ids is not None:
+        query = query.where(c.website_id.in_(website_ids))
+    return [record_of(row, UnfinishedImport) for row in connection.execute(query)]
 
 
 def finished_among(connection: Connection, import_ids: Collection[str]) -> Sequence[str]:
     """Return the subset of these imports that are finished, failed or cancelled."""
     c = imports.c
-    query = select(c.id).where(c.id.in_(import_ids), c.state.not_in(_UNFINISHED))
+    query = select(c.id).where(c.id.in_(import_ids), c.state.not_in(UNFINISHED))
     return connection.execute(query).scalars().all()
 
 
-def count_open_jobs(connection: Connection, workspace_id: WorkspaceId) -> int:
-    """Return the number of a workspace's started imports that are not finished."""
-    c = imports.c
-    count = select(func.count()).where(c.workspace_id == workspace_id, c.state.in_(_OPEN))
-    return int(connection.execute(count).scalar_one())
-
-
-def staged_files(connection: Connection, workspace_id: WorkspaceId) -> list[StagedFile]:
-    """Return the files of a workspace's imports before their start, oldest first."""
-    c = imports.c
-    files = (
-        select(c.id, c.sent_by, c.bytes_total, c.created_at)
-        .where(c.workspace_id == workspace_id, c.state.in_(_STAGED))
-        .order_by(c.created_at, c.id)
-    )
-    return [StagedFile(*row) for row in connection.execute(files)]
-
-
-def end_staged(
-    connection: Connection, staged: StagedImport, state: ImportState, error: str, now_ms: int
-) -> None:
-    """End an import before its start, and remove its summary. Does nothing if it was started."""
-    if _end(connection, staged.workspace_id, staged.id, _STAGED, state, error, now_ms):
-        remove_summary(connection, staged.id)
-
-
-def fail_started(connection: Connection, started: StartedImport, error: str, now_ms: int) -> None:
-    """End a started import. Does nothing if it is finished."""
-    failed = ImportState.FAILED
-    _end(connection, started.workspace_id, started.id, _OPEN, failed, error, now_ms)
-
-
-def cancel_unfinished(
-    connection: Connection, workspace_id: WorkspaceId, import_id: ImportId, now_ms: int
-) -> None:
-    """Cancel an import, and remove its summary. Does nothing if it is finished."""
-    cancelled = ImportState.CANCELLED
-    if _end(connection, workspace_id, import_id, _UNFINISHED, cancelled, None, now_ms):
-        remove_summary(connection, import_id)
-
-
-def _end(
+def end(
     connection: Connection,
-    workspace_id: WorkspaceId,
-    import_id: ImportId,
+    unfinished: ImportJob | UnfinishedImport,
     before: Collection[ImportState],
     state: ImportState,
-    error: str | None,
     now_ms: int,
+    error: str | None = None,
 ) -> bool:
     """End an import if it is in one of the states `before`. Returns whether it was.
 
-    Its mapping is not read, so this also works for one that cannot be read.
+    An import that was started keeps the summary of its dry run, unless it is cancelled. The mapping
+    is not read, so this also works for one that cannot be read.
     """
     c = imports.c
     ended = (
         update(imports)
-        .where(c.id == import_id, c.workspace_id == workspace_id, c.state.in_(before))
+        .where(
+            c.id == unfinished.id,
+            c.workspace_id == unfinished.workspace_id,
+            c.state.in_(before),
+        )
         .values(state=state, error=error, updated_at=now_ms, finished_at=now_ms)
     )
-    return connection.execute(ended).rowcount > 0
-
-
-def open_imports(connection: Connection, website_ids: Collection[str]) -> list[ImportId]:
-    """Return the unfinished imports of these websites, oldest first.
-
-    Includes imports before their start, because their files may be imported later.
-    """
-    c = imports.c
-    ids = (
-        select(c.id)
-        .where(c.website_id.in_(website_ids), c.state.in_(_UNFINISHED))
-        .order_by(c.created_at, c.id)
-    )
-    return [ImportId(import_id) for import_id in connection.execute(ids).scalars()]
+    if connection.execute(ended).rowcount == 0:
+        return False
+    if before != STARTED:
+        remove_summary(connection, unfinished.id)
+    return True
 
 
 def save_summary(connection: Connection, import_id: ImportId, summary: Mapping[str, Any]) -> None:
@@ -393,7 +317,7 @@ def summaries(
         .where(c.website_id.in_(website_ids))
     )
     if earlier is not None:
-        query = query.where(or_(c.id.in_(earlier), c.state.in_(_UNFINISHED)))
+        query = query.where(or_(c.id.in_(earlier), c.state.in_(UNFINISHED)))
     for import_id, summary in connection.execute(query):
         yield ImportId(import_id), summary
 
@@ -406,7 +330,7 @@ def spans(
     Imports without events are omitted.
     """
     parameters = {"workspace": workspace_id, "websites": list(website_ids)}
-    return [_span(_job(row)) for row in connection.execute(_SPANS, parameters)]
+    return [_span(record_of(row, ImportJob)) for row in connection.execute(_SPANS, parameters)]
 
 
 def _span(job: ImportJob) -> ImportSpan:

@@ -3,19 +3,14 @@
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Self
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from penstock.base.clock import iso_or_none
-from penstock.events.imports.dry_runs.summaries import EventKey, Summary
-from penstock.events.imports.formats.reader import Sample
 from penstock.events.imports.formats.schema import ImportMapping
 from penstock.events.model import Kind
-from penstock.http.schema import Query, Record
+from penstock.http.schema import Iso, Query, Record
 
-_MAX_LISTED_NAMES = 1_000
 _MAX_CELL_CHARS = 100
 _MAX_SHOWN_VALUES = 3
-_MAX_LISTED_PROPERTIES = 20
 
 
 class StartQuery(Query):
@@ -80,21 +75,20 @@ class AttemptPropertyRecord(Record):
     ]
 
 
+def _cut(value: Any) -> str:
+    text = "" if value is None else str(value)
+    return text if len(text) <= _MAX_CELL_CHARS else f"{text[:_MAX_CELL_CHARS]}…"
+
+
+Cell = Annotated[str, BeforeValidator(_cut)]
+"""The text of a value in a table, with a long one cut."""
+
+
 class SampleRecord(Record):
     """The first rows of a table, with long values cut."""
 
     columns: list[str]
-    rows: list[list[str]]
-
-    @classmethod
-    def from_sample(cls, sample: Sample) -> Self:
-        rows = [[_cell(value) for value in row] for row in sample.rows]
-        return cls(columns=list(sample.columns), rows=rows)
-
-
-def _cell(value: Any) -> str:
-    text = "" if value is None else str(value)
-    return text if len(text) <= _MAX_CELL_CHARS else f"{text[:_MAX_CELL_CHARS]}…"
+    rows: list[list[Cell]]
 
 
 class UsedMappingRecord(Record):
@@ -149,8 +143,8 @@ class ImportSummaryRecord(Record):
             "has more than 250,000 IDs."
         ),
     ]
-    first_event_at: str | None
-    last_event_at: str | None
+    first_event_at: Iso | None
+    last_event_at: Iso | None
     event_name_count: Annotated[int, Field(description="Number of different event names.")]
     event_names: Annotated[
         tuple[EventNameRecord, ...],
@@ -191,68 +185,12 @@ class ImportSummaryRecord(Record):
         ),
     ]
 
-    @classmethod
-    def from_summary(
-        cls,
-        summary: Summary,
-        *,
-        is_complete: bool,
-        sample: Sample | None = None,
-        mapping: ImportMapping | None = None,
-        revision: int = 1,
-    ) -> Self:
-        return cls(
-            revision=revision,
-            is_complete=is_complete,
-            has_reached_limit=summary.has_reached_limit,
-            sample=None if sample is None else SampleRecord.from_sample(sample),
-            mapping=mapping,
-            error=summary.stopped,
-            lines_read=summary.lines_read,
-            events=summary.events,
-            duplicates=summary.duplicates,
-            rejected=summary.rejected,
-            identify_lines=summary.identify_lines,
-            ignored_lines=summary.ignored_lines,
-            empty_lines=summary.empty_lines,
-            identity_conflicts=summary.identity_conflicts,
-            visitors=summary.visitors,
-            first_event_at=iso_or_none(summary.first_event_at_ms),
-            last_event_at=iso_or_none(summary.last_event_at_ms),
-            event_name_count=len(summary.event_names),
-            event_names=tuple(
-                EventNameRecord(type=kind, name=name, events=events)
-                for (kind, name), events in summary.event_names[:_MAX_LISTED_NAMES]
-            ),
-            reasons=tuple(
-                ReasonRecord(
-                    field=reason.fault.field,
-                    code=reason.fault.code,
-                    message=reason.fault.message,
-                    lines=reason.lines,
-                    first_line=reason.first_line,
-                    excerpt=reason.excerpt,
-                )
-                for reason in summary.reasons
-            ),
-            attempt_properties=tuple(
-                AttemptPropertyRecord(
-                    name=each.name,
-                    values=each.values,
-                    event_names=each.event_names,
-                    steps=_steps(each.steps),
-                )
-                for each in summary.attempt_properties[:_MAX_LISTED_PROPERTIES]
-            ),
-            steps=_steps(summary.steps),
-        )
-
     def values_of(self, column: str) -> list[str]:
         """Return the first values of a column, without empty cells and repeats, at most three."""
         if self.sample is None or column not in self.sample.columns:
             return []
-        place = self.sample.columns.index(column)
-        values = [row[place] for row in self.sample.rows if len(row) > place and row[place]]
+        index = self.sample.columns.index(column)
+        values = [row[index] for row in self.sample.rows if len(row) > index and row[index]]
         return list(dict.fromkeys(values))[:_MAX_SHOWN_VALUES]
 
     def without_content(self) -> Self:
@@ -298,7 +236,3 @@ class ImportSummaryRecord(Record):
             "steps": steps(self.steps),
         }
         return self.model_copy(update=changed), texts
-
-
-def _steps(keys: Sequence[EventKey]) -> tuple[FirstFunnelStepRecord, ...]:
-    return tuple(FirstFunnelStepRecord(type=kind, name=name) for kind, name in keys)

@@ -1,16 +1,13 @@
 """Use cases for dry runs: files that wait for their start. Methods block."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from typing import Any
 
-from anyio import to_thread
 from sqlalchemy import Connection
 
 from penstock.accounts.model import Caller
-from penstock.base.clock import Clock, iso
+from penstock.base.clock import iso
 from penstock.base.errors import Conflict, Invalid, NotFound
-from penstock.base.worker import Worker
+from penstock.core import Core
 from penstock.events.imports import store
 from penstock.events.imports.access import (
     changed_import,
@@ -19,14 +16,12 @@ from penstock.events.imports.access import (
     sender_of,
 )
 from penstock.events.imports.dry_runs.schema import ImportSummaryRecord, UsedMappingRecord
-from penstock.events.imports.dry_runs.worker import TOPIC
-from penstock.events.imports.files import ImportFiles
+from penstock.events.imports.dry_runs.worker import TOPIC, DryRunWorker
 from penstock.events.imports.formats.schema import CompleteMapping
 from penstock.events.imports.formats.table import mapping_fault, reader_named
 from penstock.events.imports.mappings.service import find_equal_mapping
 from penstock.events.imports.model import ImportJob, ImportState
 from penstock.http.scopes import KeyScope
-from penstock.metadb.database import Database
 
 _MAX_STAGED, _MAX_STAGED_OF_KEY = 20, 10
 """Maximum numbers of files before their start in a workspace, and from a key without the scope
@@ -37,29 +32,16 @@ manage.
 class DryRunService:
     """Shows what a file contains, and starts its import. Until then, its mapping can change."""
 
-    def __init__(
-        self,
-        database: Database,
-        files: ImportFiles,
-        worker: Worker,
-        clock: Clock,
-    ) -> None:
-        """files: files before their start. worker: reads them for their dry run."""
-        self._database, self._clock = database, clock
-        self.files, self.worker = files, worker
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Run dry runs during the context."""
-        await to_thread.run_sync(self.files.remove_unfinished)
-        async with self.worker.running():
-            yield
+    def __init__(self, core: Core, reader: DryRunWorker) -> None:
+        self._database, self._clock = core.database, core.clock
+        self.files, self.worker, self.running = reader.files, reader.worker, reader.running
 
     def require_room(self, db: Connection, sender: Caller) -> None:
         """Require room for another file before its start. A key without the scope manage cannot
         take more than half of the places.
         """
-        files = store.staged_files(db, sender.workspace_id)
+        unfinished = store.unfinished_imports(db, workspace_id=sender.workspace_id)
+        files = [each for each in unfinished if each.is_staged]
         own = [file for file in files if file.sent_by == sender_of(sender)]
         may_use_all = KeyScope.MANAGE in sender.scopes
         if not may_use_all and len(own) >= _MAX_STAGED_OF_KEY:
@@ -70,7 +52,7 @@ class DryRunService:
             return
         usable = files if may_use_all else own
         way_out = (
-            f"Start or cancel one, such as {usable[0].import_id}."
+            f"Start or cancel one, such as {usable[0].id}."
             if usable
             else "Ask a member to start or cancel one, or wait: the oldest is removed at "
             f"{iso(files[0].expires_at_ms)}."
@@ -131,17 +113,9 @@ class DryRunService:
             if job.mapping is not None and (gaps := job.mapping.gaps()):
                 raise Invalid(gaps)
             require_few_open(db, job.workspace_id)
-            job = replace(
-                job,
-                state=ImportState.QUEUED,
-                bytes_read=0,
-                lines_read=0,
-                updated_at_ms=self._clock(),
-            )
-            store.save(db, job)
+            job = self._restart(db, job, state=ImportState.QUEUED)
             summary = ImportSummaryRecord.model_validate(store.summary_of(db, job))
             store.save_summary(db, job.id, summary.without_content().model_dump(mode="json"))
-            self._database.changes.announce(db, TOPIC)
         self.worker.wake()
         return job
 
@@ -158,20 +132,17 @@ class DryRunService:
             reader = reader_named(job.format)
             if reader.mapped is None:
                 raise Invalid([mapping_fault(reader)])
-            job = replace(
-                job,
-                state=ImportState.CHECKING,
-                mapping=mapping,
-                revision=job.revision + 1,
-                bytes_read=0,
-                lines_read=0,
-                updated_at_ms=self._clock(),
+            job = self._restart(
+                db, job, state=ImportState.CHECKING, mapping=mapping, revision=job.revision + 1
             )
-            store.save(db, job)
             store.remove_summary(db, job.id)
-            self._database.changes.announce(db, TOPIC)
         self.worker.wake()
         return job
+
+    def _restart(self, db: Connection, job: ImportJob, **changes: Any) -> ImportJob:
+        """Change an import so that a worker reads its file from the start."""
+        self._database.changes.announce(db, TOPIC)
+        return store.change(db, job, self._clock(), bytes_read=0, lines_read=0, **changes)
 
 
 def _saved_mapping(db: Connection, job: ImportJob) -> UsedMappingRecord | None:

@@ -13,15 +13,24 @@ from penstock.base.clock import LATEST_MS
 from penstock.base.errors import Fault, Invalid
 from penstock.base.ids import ScopeId, VisitorId
 from penstock.events.fields import EventValidationContext
-from penstock.events.imports.entries import Occurrences, line_excerpt, read_line
-from penstock.events.imports.formats.reader import Row, UnreadableFile
+from penstock.events.imports.dry_runs.schema import (
+    AttemptPropertyRecord,
+    EventNameRecord,
+    FirstFunnelStepRecord,
+    ImportSummaryRecord,
+    ReasonRecord,
+)
+from penstock.events.imports.entries import Occurrences, RowReader, line_excerpt
+from penstock.events.imports.formats.reader import Row, Sample, UnreadableFile
+from penstock.events.imports.formats.schema import ImportMapping
 from penstock.events.model import Kind, NewEvent
 from penstock.identity.model import CONFLICT, Claim
 from penstock.identity.resolution import IdentityResolver
 
 _MAX_NAMES = 10_000
+_MAX_LISTED_NAMES = 1_000
 _MAX_REASONS = 100
-_MAX_PROPERTIES = 300
+_MAX_PROPERTIES, _MAX_LISTED_PROPERTIES = 300, 20
 _MAX_VALUES = 20_000
 """Maximum number of values of a property that are examined."""
 _MAX_VALUE_CHARS = 200
@@ -53,61 +62,6 @@ class SummaryLimits(NamedTuple):
 
 ON_OWN_MACHINE = SummaryLimits(ids=2_000_000, values=1_000_000, names=5_000_000)
 """Limits of the command, which shares its memory with nobody."""
-
-
-class Reason(NamedTuple):
-    """Why lines would be rejected.
-
-    lines: their number. first_line: number of the first line. excerpt: the redacted text of the
-    first line; None if the line is too long to read.
-    """
-
-    fault: Fault
-    lines: int
-    first_line: int
-    excerpt: str | None = None
-
-
-class AttemptProperty(NamedTuple):
-    """A property that looks like an attempt ID.
-
-    event_names: number of event names with the property. values: number of its values. steps: the
-    most frequent of these event names, in the order in which attempts reach them.
-    """
-
-    name: str
-    event_names: int
-    values: int
-    steps: Sequence[EventKey]
-
-
-class Summary(NamedTuple):
-    """The content of a file, and the result that its import would have.
-
-    duplicates: events that repeat an earlier line of the file. event_names: number of events by
-    kind and name, most frequent first. visitors: None if the file has too many IDs. steps: the most
-    frequent event names, in the order in which visitors reach them. stopped: why the rest of the
-    file cannot be read, or is not imported. has_reached_limit: whether IDs, names, properties,
-    values or reasons were left out.
-    """
-
-    lines_read: int
-    events: int
-    duplicates: int
-    identify_lines: int
-    ignored_lines: int
-    empty_lines: int
-    rejected: int
-    identity_conflicts: int
-    visitors: int | None
-    first_event_at_ms: int | None
-    last_event_at_ms: int | None
-    event_names: Sequence[tuple[EventKey, int]]
-    reasons: Sequence[Reason]
-    attempt_properties: Sequence[AttemptProperty]
-    steps: Sequence[EventKey]
-    stopped: str | None
-    has_reached_limit: bool
 
 
 @dataclass(slots=True)
@@ -146,7 +100,7 @@ class _Order:
         elif len(times_ms) < _MAX_ORDERED_NAMES and self.budget.take():
             times_ms[key] = at_ms
 
-    def steps(self, events: Counter[EventKey]) -> list[EventKey]:
+    def steps(self, events: Counter[EventKey]) -> list[FirstFunnelStepRecord]:
         """Return the most frequent names in the order in which they are usually reached.
 
         events: number of events by kind and name. The order is by the mean share of the other
@@ -160,9 +114,8 @@ class _Order:
             for key in known if len(known) > 1 else ():
                 before = sum(times_ms[other] < times_ms[key] for other in known)
                 shares[key].append(before / (len(known) - 1))
-        return sorted(
-            names, key=lambda key: sum(shares[key]) / len(shares[key]) if shares[key] else 1
-        )
+        names.sort(key=lambda key: sum(shares[key]) / len(shares[key]) if shares[key] else 1)
+        return [FirstFunnelStepRecord(type=kind, name=name) for kind, name in names]
 
 
 @dataclass(slots=True)
@@ -258,7 +211,9 @@ class _Properties:
             value.visitors.add(visitor_id)
         examined.order.add(sent, event)
 
-    def attempt_properties(self, visitors: _Visitors, website: Website) -> list[AttemptProperty]:
+    def attempt_properties(
+        self, visitors: _Visitors, website: Website
+    ) -> list[AttemptPropertyRecord]:
         """Return the properties that look like an attempt ID, those on most event names first.
 
         Most values are on several event names, nearly all belong to one visitor, and some visitors
@@ -278,9 +233,16 @@ class _Properties:
                 and of_one >= _NEARLY_ALL * number
                 and number > len(set().union(*owners))
             ):
-                steps = examined.order.steps(examined.events)
-                candidates.append(AttemptProperty(name, len(examined.events), number, steps))
-        return sorted(candidates, key=lambda each: (-each.event_names, -each.values, each.name))
+                candidates.append(
+                    AttemptPropertyRecord(
+                        name=name,
+                        values=number,
+                        event_names=len(examined.events),
+                        steps=tuple(examined.order.steps(examined.events)),
+                    )
+                )
+        candidates.sort(key=lambda each: (-each.event_names, -each.values, each.name))
+        return candidates[:_MAX_LISTED_PROPERTIES]
 
 
 class Summariser:
@@ -294,14 +256,15 @@ class Summariser:
         *,
         accepts_stored_events: bool = True,
     ) -> None:
-        self._website, self._accepts_stored_events = website, accepts_stored_events
+        self._website = website
         self._names = names = _Budget(limits.names)
         self._context, self._order = EventValidationContext(now_ms), _Order(names)
-        self._occurrences, self._repeats = Occurrences(), Occurrences()
+        self._reader = RowReader(website, accepts_stored_events=accepts_stored_events)
+        self._repeats = Occurrences()
         self._visitors, self._properties = _Visitors(limits.ids), _Properties(limits.values, names)
         self._event_names = Counter[EventKey]()
         self._span_ms = (LATEST_MS, 0)
-        self._reasons = dict[tuple[str, str], Reason]()
+        self._reasons = dict[tuple[str, str], ReasonRecord]()
         self._counts = Counter[str]()
         self._is_limited = False
         self.lines_read = 0
@@ -317,17 +280,7 @@ class Summariser:
         self._counts["empty"] += row.empty_lines
         self._counts["ignored"] += row.ignored_lines
         try:
-            if row.faults:
-                raise Invalid(row.faults)
-            if not row.content:
-                return
-            items = read_line(
-                row.content,
-                self._website,
-                self._occurrences,
-                self._context,
-                accepts_stored_events=self._accepts_stored_events,
-            )
+            items = self._reader.read(row, self._context)
         except Invalid as error:
             self._counts["rejected"] += 1
             self._add_reason(row, error.faults)
@@ -339,7 +292,7 @@ class Summariser:
             has_conflict |= is_conflict
             if isinstance(item, NewEvent):
                 self._add_event(item, claim, visitor_id)
-        if not isinstance(items[-1], NewEvent):
+        if items and isinstance(items[-1], Claim):
             self._counts["identify"] += 1
         self._counts["conflicts"] += has_conflict
 
@@ -366,17 +319,36 @@ class Summariser:
         key = (fault.field, fault.code)
         reason = self._reasons.get(key)
         if reason is not None:
-            self._reasons[key] = reason._replace(lines=reason.lines + 1)
+            self._reasons[key] = reason.model_copy(update={"lines": reason.lines + 1})
         elif len(self._reasons) < _MAX_REASONS:
             excerpt = line_excerpt(row.content) if row.content else None
-            self._reasons[key] = Reason(fault, 1, row.line, excerpt)
+            self._reasons[key] = ReasonRecord.from_object(
+                fault, lines=1, first_line=row.line, excerpt=excerpt
+            )
         else:
             self._is_limited = True
 
-    def summary(self, stopped: str | None = None) -> Summary:
-        """Return the summary of the rows so far. stopped: why no more rows are read."""
-        counts = self._counts
-        return Summary(
+    def summary(
+        self,
+        *,
+        error: str | None = None,
+        is_complete: bool = True,
+        sample: Sample | None = None,
+        mapping: ImportMapping | None = None,
+        revision: int = 1,
+    ) -> ImportSummaryRecord:
+        """Return the summary of the rows so far. error: why the import would fail after them."""
+        counts, (first_ms, last_ms) = self._counts, self._span_ms
+        return ImportSummaryRecord(
+            revision=revision,
+            is_complete=is_complete,
+            has_reached_limit=(
+                self._is_limited
+                or self._names.is_exhausted
+                or self._visitors.is_full
+                or self._properties.has_reached_limit
+            ),
+            error=error,
             lines_read=self.lines_read,
             events=counts["events"],
             duplicates=counts["duplicates"],
@@ -386,30 +358,31 @@ class Summariser:
             rejected=counts["rejected"],
             identity_conflicts=counts["conflicts"],
             visitors=self._visitors.number(),
-            first_event_at_ms=self._span_ms[0] if counts["events"] else None,
-            last_event_at_ms=self._span_ms[1] if counts["events"] else None,
-            event_names=self._event_names.most_common(),
-            reasons=sorted(self._reasons.values(), key=lambda reason: -reason.lines),
-            attempt_properties=self._properties.attempt_properties(self._visitors, self._website),
-            steps=self._order.steps(self._event_names),
-            stopped=stopped,
-            has_reached_limit=(
-                self._is_limited
-                or self._names.is_exhausted
-                or self._visitors.is_full
-                or self._properties.has_reached_limit
+            first_event_at=first_ms if counts["events"] else None,
+            last_event_at=last_ms if counts["events"] else None,
+            event_name_count=len(self._event_names),
+            event_names=tuple(
+                EventNameRecord(type=kind, name=name, events=events)
+                for (kind, name), events in self._event_names.most_common(_MAX_LISTED_NAMES)
             ),
+            reasons=tuple(sorted(self._reasons.values(), key=lambda reason: -reason.lines)),
+            attempt_properties=tuple(
+                self._properties.attempt_properties(self._visitors, self._website)
+            ),
+            sample=sample,
+            mapping=mapping,
+            steps=tuple(self._order.steps(self._event_names)),
         )
 
 
-def summarise(rows: Iterable[Row], website: Website, now_ms: int) -> Summary:
+def summarise(rows: Iterable[Row], website: Website, now_ms: int) -> ImportSummaryRecord:
     """Read all rows of a file and summarise them."""
     summariser = Summariser(website, now_ms)
     try:
         for row in rows:
             summariser.add(row)
     except UnreadableFile as problem:
-        return summariser.summary(stopped=str(problem))
+        return summariser.summary(error=str(problem))
     return summariser.summary()
 
 

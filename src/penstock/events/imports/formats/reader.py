@@ -1,6 +1,6 @@
 """Types for the formats of import files and their rows."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -94,7 +94,7 @@ class Reader:
     sample: Callable[[Path, ReaderLimits], Sample] | None = None
     mapped: Callable[[ImportMapping], "Reader"] | None = None
 
-    def rows(self, path: Path, limits: ReaderLimits) -> Iterator[Row]:
+    def rows(self, path: Path, limits: ReaderLimits) -> Generator[Row]:
         """Yield every row of a file. A row with too many values is rejected without its content.
 
         Raises `UnreadableFile` if reading cannot continue.
@@ -111,7 +111,7 @@ def has_too_many_values(text: bytes) -> bool:
     return not LINE.has_room_for(text)
 
 
-def within_values(rows: Iterator[Row]) -> Iterator[Row]:
+def within_values(rows: Iterator[Row]) -> Generator[Row]:
     """Reject rows whose JSON text has too many values. Their content is dropped."""
     for row in rows:
         if has_too_many_values(row.content):
