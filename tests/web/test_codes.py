@@ -84,7 +84,9 @@ def _base_codes() -> set[str]:
 
 def test_every_problem_code_is_documented():
     problems, _, _ = _raised()
-    assert {code.name for code in PROBLEMS} == problems | _base_codes() | FROM_HTTP | FROM_READERS | FROM_RECORDS
+    assert {
+        code.name for code in PROBLEMS
+    } == problems | _base_codes() | FROM_HTTP | FROM_READERS | FROM_RECORDS
 
 
 def test_every_fault_code_is_documented():
