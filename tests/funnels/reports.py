@@ -23,4 +23,5 @@ def evaluate(
     statement = build(definition, params, profile or read_profile(warehouse, params), strategy)
     settings = {**ENGINE_SETTINGS, **statement.settings}
     names, rows = warehouse.query(statement.sql, statement.parameters, settings)
-    return shape_report(definition, params, [dict(zip(names, row, strict=True)) for row in rows], 0)
+    named = [dict(zip(names, row, strict=True)) for row in rows]
+    return shape_report(definition, params, named, 0).model_dump(mode="json")

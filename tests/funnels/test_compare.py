@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from scipy import integrate, stats
 
+from penstock.base.rates import Share
 from penstock.funnels.comparisons.proportions import (
     Method,
-    Share,
     holm,
     newcombe_interval,
     p_value,

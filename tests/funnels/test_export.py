@@ -144,6 +144,17 @@ def test_an_export_has_every_figure_of_the_report(scene: Scene, form: str) -> No
         except ValueError:
             return value or None
 
+    for row, counts in zip(
+        (total, *cohorts), [report["aggregate"], *report["cohorts"]["data"]], strict=True
+    ):
+        own = {
+            snake_case(name): value
+            for name, value in counts.items()
+            if not isinstance(value, list | dict) and name != "finalRate"
+        }
+        assert len(own) > 9
+        assert {name: plain(row[name]) for name in own} == own
+
     quality = {snake_case(f"quality_{key}"): value for key, value in report["dataQuality"].items()}
     assert quality["quality_events_without_attempt_id"] == 1
     assert {name: plain(total[name]) for name in quality} == quality

@@ -61,7 +61,7 @@ def ann(warehouse: Warehouse, tmp_path, request):
                 statement.sql, statement.parameters, {**ENGINE_SETTINGS, **limits}
             )
             records = [dict(zip(names, row, strict=True)) for row in rows]
-            return shape_report(definition, params, records, 0)
+            return shape_report(definition, params, records, 0).model_dump(mode="json")
 
         return report
 

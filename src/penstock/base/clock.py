@@ -33,6 +33,8 @@ class SystemClock:
 
 system_clock: Clock = SystemClock()
 
+MS_PER_MINUTE = 60_000
+
 LATEST_MS = 10_413_791_999_999
 """The last millisecond of 2299: the maximum of the warehouse's DateTime64."""
 

@@ -1,4 +1,18 @@
-"""Calculates rates."""
+"""Shares and rates."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A part of a whole. whole: greater than 0 wherever `rate` is read."""
+
+    part: int
+    whole: int
+
+    @property
+    def rate(self) -> float:
+        return self.part / self.whole
 
 
 def rate(part: int, whole: int) -> float | None:

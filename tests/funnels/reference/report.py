@@ -379,9 +379,7 @@ def aggregate(units: Units, counted: Mapping[Unit, Run], evaluated_at_ms: int) -
             {
                 "step": number,
                 "row": row.place,
-                "type": units.definition["steps"][row.place]["type"],
-                "value": units.definition["steps"][row.place]["value"],
-                "name": units.definition["steps"][row.place]["name"],
+                **identity(units, row),
                 "count": counts[number - 1],
                 "pending": sum(run.reached == number for run in pending),
                 "droppedOff": sum(run.reached == number for run in dropped),
@@ -421,6 +419,13 @@ def aggregate(units: Units, counted: Mapping[Unit, Run], evaluated_at_ms: int) -
     }
 
 
+def identity(units: Units, row: Row) -> dict[str, Any]:
+    """The type and value of a row, and its name, if it has one."""
+    saved = units.definition["steps"][row.place]
+    named = {"name": saved["name"]} if saved["name"] else {}
+    return {"type": saved["type"], "value": saved["value"], **named}
+
+
 def is_open(units: Units, run: Run, evaluated_at_ms: int) -> bool:
     """Whether a run's conversion window is open, including its last millisecond."""
     window_ms = units.funnel.window_ms
@@ -442,9 +447,7 @@ def diagnostic(units: Units, row: Row, counted: Mapping[Unit, Run]) -> dict[str,
         "row": row.place,
         "afterStep": above,
         "where": where,
-        "type": units.definition["steps"][row.place]["type"],
-        "value": units.definition["steps"][row.place]["value"],
-        "name": units.definition["steps"][row.place]["name"],
+        **identity(units, row),
         "units": sum(is_seen(row, events) for events in seen),
         "events": sum(map(len, seen)),
     }

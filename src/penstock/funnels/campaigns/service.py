@@ -10,7 +10,6 @@ from penstock.base.clock import iso, iso_or_none
 from penstock.base.errors import Fault
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.base.paging import Page
-from penstock.base.rates import rate
 from penstock.base.temporary_files import temporary_file
 from penstock.funnels.campaigns.schema import (
     AttributionExportQuery,
@@ -20,8 +19,10 @@ from penstock.funnels.campaigns.schema import (
     AttributionTrendQuery,
     AttributionTrendRecord,
     CampaignClicksRecord,
+    CampaignFiguresRecord,
     GroupBy,
     TrafficBucketRecord,
+    TrafficRecord,
     TrafficSelection,
 )
 from penstock.funnels.definitions.ad_hoc import AdHocChanges
@@ -34,9 +35,8 @@ from penstock.funnels.queries.provenance import Provenance
 from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.queries.schema import CoverageRecord, PeriodRecord, ServedFrom
 from penstock.funnels.queries.scope import authorise_websites
-from penstock.funnels.results.schema import SettledRecord
-from penstock.funnels.results.settled import settled_figures
 from penstock.funnels.results.tables import UNKNOWN, Column, Format, TableRow, write_rows
+from penstock.funnels.results.tally import Tally, figures_of
 from penstock.funnels.statements.campaigns import (
     FIGURES,
     Traffic,
@@ -56,17 +56,9 @@ ReadSlugs = Callable[[WorkspaceId, Sequence[str]], Mapping[str, str]]
 WaitForClicks = Callable[[], bool]
 """A function that waits until clicks and events acknowledged before the call can be queried."""
 
-_TRAFFIC_FIGURES = ("clicks", "installs", "opens")
+_TRAFFIC_FIGURES = tuple(TrafficRecord.model_fields)
+_ALL_FIGURES = tuple(CampaignFiguresRecord.model_fields)
 _RATES = ("conversion_rate", "settled_rate")
-_FUNNEL_FIGURES = (
-    "entered",
-    "completed",
-    "pending",
-    "dropped_off",
-    "excluded",
-    "conversion_rate",
-    *SettledRecord.model_fields,
-)
 
 _NOTHING: Mapping[str, Any] = {"groups": 0, **dict.fromkeys(FIGURES, 0)}
 """The total row for a statement that returns no rows."""
@@ -206,7 +198,7 @@ class CampaignService:
         """
         report = self._prepare(workspace_id, query)
         has_funnel = report.context is not None
-        names = (*_TRAFFIC_FIGURES, *(_FUNNEL_FIGURES if has_funnel else ()))
+        names = _ALL_FIGURES if has_funnel else _TRAFFIC_FIGURES
         with temporary_file() as file, self._engine.stream(report.statement(None)) as blocks:
             tables = (_table_rows(block, names, has_funnel=has_funnel) for block in blocks)
             columns = [Column(name, float if name in _RATES else int) for name in names]
@@ -260,21 +252,9 @@ def _break_down_by_touch(context: QueryContext, query: AttributionSelection) -> 
 
 
 def _figures(row: Mapping[str, Any], *, has_funnel: bool) -> dict[str, Any]:
-    figures: dict[str, Any] = {name: row[name] for name in _TRAFFIC_FIGURES}
-    if not has_funnel:
-        return {**figures, **dict.fromkeys(_FUNNEL_FIGURES)}
-    totals = {name: row[name] for name in ("completed", "pending")}
-    completed, pending = totals.values()
-    eligible = row["entered"] - row["excluded"]
-    return {
-        **figures,
-        "entered": row["entered"],
-        **totals,
-        "dropped_off": eligible - completed - pending,
-        "excluded": row["excluded"],
-        "conversion_rate": rate(completed, eligible),
-        **settled_figures(eligible=eligible, **totals, early=row["early"]),
-    }
+    tally = figures_of(Tally.of_totals(row), CampaignFiguresRecord) if has_funnel else {}
+    traffic = {name: row[name] for name in _TRAFFIC_FIGURES}
+    return {**dict.fromkeys(_ALL_FIGURES), **traffic, **tally}
 
 
 def _table_rows(

@@ -5,11 +5,12 @@ compare the results with scipy.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from math import erfc, exp, hypot, lgamma, log, sqrt
 from statistics import NormalDist
 from typing import TYPE_CHECKING
+
+from penstock.base.rates import Share
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,18 +34,6 @@ class Method(StrEnum):
 
     Z = "z"
     FISHER = "fisher"
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """A part of a whole. whole: greater than 0."""
-
-    part: int
-    whole: int
-
-    @property
-    def rate(self) -> float:
-        return self.part / self.whole
 
 
 def wilson_interval(share: Share) -> tuple[float, float]:

@@ -8,12 +8,11 @@ from typing import Any
 from penstock.base.errors import Fault, Malformed
 from penstock.base.ids import WorkspaceId
 from penstock.base.paging import Page
-from penstock.base.rates import rate
+from penstock.base.rates import Share
 from penstock.base.scalar import Scalar, tagged, untagged
 from penstock.funnels.comparisons.proportions import (
     CONFIDENCE_LEVEL,
     MIN_UNITS,
-    Share,
     holm,
     newcombe_interval,
     p_value,
@@ -35,10 +34,9 @@ from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.coverage import ReadGaps, coverage_of
 from penstock.funnels.queries.provenance import Provenance, head_of
 from penstock.funnels.queries.resolve import SavedFunnel
-from penstock.funnels.queries.schema import CohortKeyRecord
 from penstock.funnels.results.schema import RangeRecord
-from penstock.funnels.results.settled import settled_figures
-from penstock.funnels.results.shaping import read_total
+from penstock.funnels.results.shaping import cohort_key, read_total
+from penstock.funnels.results.tally import Tally, figures_of
 from penstock.funnels.statements import figures
 from penstock.funnels.statements.report import build
 from penstock.http.bodies import bad_parameter
@@ -53,36 +51,12 @@ class Arm:
     """One cohort.
 
     value: the property's value at entry; None if missing.
-    excluded: number of units that the funnel excludes.
-    early: number of units that completed while their window is open.
     conflicting: number of units with another value in a later event.
     """
 
     value: Scalar | None
-    entered: int
-    completed: int
-    pending: int
-    excluded: int
-    early: int
+    tally: Tally
     conflicting: int
-
-    @property
-    def eligible(self) -> int:
-        return self.entered - self.excluded
-
-    @property
-    def is_too_small(self) -> bool:
-        return self.eligible < MIN_UNITS
-
-    @property
-    def share(self) -> Share:
-        """Return the completed units, out of all eligible units."""
-        return Share(self.completed, self.eligible)
-
-    @property
-    def settled(self) -> Share:
-        """Return the settled units that completed, out of all settled units."""
-        return Share(self.completed - self.early, self.eligible - self.pending - self.early)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +119,7 @@ class CompareService:
                 "total": cohorts.count,
                 "leftOut": cohorts.count - len(arms),
                 "warnings": list(warnings),
-                "coverage": coverage_of(context, provenance, gaps, cohorts.total.pending),
+                "coverage": coverage_of(context, provenance, gaps, cohorts.total.tally.pending),
             }
         )
 
@@ -188,26 +162,18 @@ def _arm(row: Mapping[str, Any], value: Scalar | None) -> Arm:
 
     row: the row's columns and figures, by name.
     """
-    entered, *_, completed = row["counts"]
-    return Arm(
-        value,
-        entered,
-        completed,
-        pending=sum(row["pendings"]),
-        excluded=sum(row["excluded"]),
-        early=row["early"],
-        conflicting=sum(row["conflicting"]),
-    )
+    return Arm(value, Tally.of_steps(row), sum(row["conflicting"]))
 
 
 def _compare(name: str, arms: Sequence[Arm], baseline: Arm | None) -> dict[str, Any]:
     place = arms.index(baseline) if baseline else None
-    shares, settled = [arm.share for arm in arms], [arm.settled for arm in arms]
+    shares = [arm.tally.completions for arm in arms]
+    settled = [arm.tally.settled_completions for arm in arms]
     against = _test_against_baseline(shares, place)
     of_settled = against if settled == shares else _test_against_baseline(settled, place)
     return {
         "property": name,
-        "baseline": _key(name, baseline.value) if baseline else None,
+        "baseline": cohort_key([name], [baseline.value]) if baseline else None,
         "confidenceLevel": CONFIDENCE_LEVEL,
         "cohorts": [_record(name, *row) for row in zip(arms, against, of_settled, strict=True)],
     }
@@ -220,7 +186,7 @@ def _summary(
     if baseline is None:
         return None
     has_window = definition.window_s is not None
-    shares = [arm.settled if has_window else arm.share for arm in arms]
+    shares = [_compared_share(arm, has_window=has_window) for arm in arms]
     records = _test_against_baseline(shares, arms.index(baseline))
     tested = [
         (arm.value, record)
@@ -247,31 +213,29 @@ def _record(
     against: AgainstBaselineRecord | None,
     settled_against: AgainstBaselineRecord | None,
 ) -> ComparedRecord:
-    key, settled = _key(name, arm.value), arm.settled
-    totals = {"completed": arm.completed, "pending": arm.pending}
+    tally, all_units, settled = arm.tally, arm.tally.completions, arm.tally.settled_completions
+    figures = {
+        **figures_of(tally, ComparedRecord),
+        "final_rate": _range(tally.final_bounds) if tally.eligible else None,
+    }
     return ComparedRecord(
-        cohort=key.cohort,
-        label=key.label,
-        entered=arm.entered,
-        **totals,
-        excluded=arm.excluded,
-        conversion_rate=rate(arm.completed, arm.eligible),
-        rate_interval=_range(*wilson_interval(arm.share)) if arm.eligible else None,
-        final_rate=_final_rate(arm),
+        **cohort_key([name], [arm.value]),
+        **figures,
+        rate_interval=_range(wilson_interval(all_units)) if all_units.whole else None,
         conflicting_entry_values=arm.conflicting,
-        too_few=arm.is_too_small,
+        too_few=all_units.whole < MIN_UNITS,
         against_baseline=against,
-        **settled_figures(eligible=arm.eligible, **totals, early=arm.early),
-        settled_rate_interval=_range(*wilson_interval(settled)) if settled.whole else None,
+        settled_rate_interval=_range(wilson_interval(settled)) if settled.whole else None,
         settled_too_few=settled.whole < MIN_UNITS,
         settled_against_baseline=settled_against,
     )
 
 
-def _final_rate(arm: Arm) -> RangeRecord | None:
-    if not arm.eligible:
-        return None
-    return _range(arm.completed / arm.eligible, (arm.completed + arm.pending) / arm.eligible)
+def _compared_share(arm: Arm, *, has_window: bool) -> Share:
+    """Return the completions by which cohorts are compared in words: the settled ones, if any unit
+    can settle.
+    """
+    return arm.tally.settled_completions if has_window else arm.tally.completions
 
 
 def _test_against_baseline(
@@ -299,7 +263,7 @@ def _test_against_baseline(
         share = shares[place]
         records[place] = AgainstBaselineRecord(
             difference=round(share.rate - base.rate, _DECIMALS),
-            difference_interval=_range(*newcombe_interval(share, base)),
+            difference_interval=_range(newcombe_interval(share, base)),
             test=test,
             p_value=probability,
             p_value_corrected=corrected.get(place),
@@ -312,8 +276,8 @@ def _warnings(
     definition: Definition, name: str, arms: Sequence[Arm], total: Arm
 ) -> Iterator[ComparisonWarningRecord]:
     has_window = definition.window_s is not None
-    wholes = [arm.settled.whole if has_window else arm.eligible for arm in arms]
-    if small := sum(whole < MIN_UNITS for whole in wholes):
+    shares = [_compared_share(arm, has_window=has_window) for arm in arms]
+    if small := sum(share.whole < MIN_UNITS for share in shares):
         cohorts = "1 cohort has" if small == 1 else f"{small} cohorts have"
         yield _warning(
             WarningCode.TOO_FEW,
@@ -331,10 +295,10 @@ def _warnings(
             "event than at entry, and count in the cohort of their entry. Set the property before "
             "step 1.",
         )
-    if total.pending:
+    if pending := total.tally.pending:
         yield _warning(
             WarningCode.OPEN_WINDOWS,
-            f"{definition.units(total.pending)} may still complete, and count as not converted "
+            f"{definition.units(pending)} may still complete, and count as not converted "
             "until then. finalRate gives the range that each rate can still reach.",
         )
 
@@ -343,11 +307,5 @@ def _warning(code: WarningCode, message: str) -> ComparisonWarningRecord:
     return ComparisonWarningRecord.model_validate({"code": code, "message": message})
 
 
-def _key(name: str, value: Scalar | None) -> CohortKeyRecord:
-    return CohortKeyRecord(
-        cohort={name: value}, label={name: "Unknown" if value is None else value}
-    )
-
-
-def _range(lower: float, upper: float) -> RangeRecord:
-    return RangeRecord(lower=round(lower, _DECIMALS), upper=round(upper, _DECIMALS))
+def _range(bounds: tuple[float, float]) -> RangeRecord:
+    return RangeRecord.rounded(bounds, _DECIMALS)

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from msgspec import json
 
+from penstock.base.rates import Share
 from penstock.base.scalar import Scalar
-from penstock.funnels.comparisons.proportions import Share, newcombe_interval
+from penstock.funnels.comparisons.proportions import newcombe_interval
 
 SIGNIFICANCE = 0.05
 

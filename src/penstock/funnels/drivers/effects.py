@@ -7,10 +7,10 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from penstock.base.rates import Share
 from penstock.funnels.comparisons.proportions import (
     MIN_UNITS,
     Method,
-    Share,
     holm,
     newcombe_interval,
     p_value,

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from msgspec import json
 
+from penstock.base.clock import MS_PER_MINUTE
 from penstock.base.ids import WorkspaceId
 from penstock.base.scalar import Scalar, plain_text, tagged
 from penstock.funnels.comparisons.proportions import MIN_UNITS
@@ -18,7 +19,6 @@ from penstock.funnels.queries.parameters import unfit_parameters
 from penstock.funnels.queries.provenance import QueryResult, empty_result, head_of
 from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.results.schema import RangeRecord
-from penstock.funnels.results.shaping import MS_PER_MINUTE
 from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.drivers import entry_groups, event_groups
 from penstock.funnels.statements.matching import TYPES
@@ -180,7 +180,7 @@ def _filter(entry: Property) -> SavedFilter:
 
 
 def _driver(effect: Effect[Key]) -> DriverRecord:
-    group, (low, high) = effect.group, effect.interval
+    group = effect.group
     is_property = isinstance(group.key, Property)
     return DriverRecord(
         kind="property" if is_property else "event",
@@ -196,7 +196,7 @@ def _driver(effect: Effect[Key]) -> DriverRecord:
         other_lost=group.other_lost,
         other_loss_rate=round(group.others.rate, 4),
         difference=round(effect.difference, _DECIMALS),
-        difference_interval=RangeRecord(lower=round(low, _DECIMALS), upper=round(high, _DECIMALS)),
+        difference_interval=RangeRecord.rounded(effect.interval, _DECIMALS),
         excess_lost=round(effect.excess, 1),
         test=effect.method,
         p_value=effect.p_value,

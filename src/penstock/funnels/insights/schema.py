@@ -7,7 +7,7 @@ from pydantic import Field
 from penstock.base.calendar import Interval
 from penstock.base.paging import MAX_PAGE_SIZE
 from penstock.funnels.queries.schema import CohortQuery, HeadRecord
-from penstock.funnels.results.schema import ConversionRate, Excluded, FinalRate, SettledRecord
+from penstock.funnels.results.schema import FiguresRecord, SettledRecord
 from penstock.http.period import InBuckets
 from penstock.http.schema import Record
 
@@ -16,19 +16,14 @@ class TrendQuery(CohortQuery, InBuckets):
     """The query parameters for a trend."""
 
 
-class TrendBucketRecord(SettledRecord):
-    """Units that entered at `from` or later, but before `to`."""
-
+class _SpanRecord(Record):
     from_: Annotated[str, Field(alias="from")]
     to: str
-    entered: int
-    completed: int
-    pending: int
-    dropped_off: int
-    excluded: Excluded
-    conversion_rate: ConversionRate
-    final_rate: FinalRate
-    median_completion_minutes: float | None
+
+
+class TrendBucketRecord(FiguresRecord, _SpanRecord, SettledRecord):
+    """Units that entered at `from` or later, but before `to`."""
+
     maturing: Annotated[
         bool,
         Field(description="Numbers may still change, because some windows are still open."),

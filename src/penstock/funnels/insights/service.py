@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
-from penstock.base.clock import iso
+from penstock.base.clock import MS_PER_MINUTE, iso
 from penstock.base.ids import WorkspaceId
 from penstock.base.rates import rate
 from penstock.funnels.definitions.model import CountingUnit
@@ -29,8 +29,7 @@ from penstock.funnels.queries.parameters import unfit_parameters
 from penstock.funnels.queries.provenance import QueryResult, empty_result, head_of
 from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.queries.schema import AdHocQuery
-from penstock.funnels.results.settled import final_rate, settled_figures
-from penstock.funnels.results.shaping import MS_PER_MINUTE
+from penstock.funnels.results.tally import NOTHING, Tally, figures_of
 from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.matching import TYPES
 from penstock.funnels.statements.query import Statement
@@ -234,11 +233,6 @@ def _bucket(
     context: QueryContext, start_ms: int, end_ms: int, row: Mapping[str, Any] | None
 ) -> TrendBucketRecord:
     params, window_s = context.params, context.definition.window_s
-    entered, completed, pending, excluded = (
-        row[name] if row else 0 for name in ("entered", "completed", "pending", "excluded")
-    )
-    eligible = entered - excluded
-    totals = {"eligible": eligible, "completed": completed, "pending": pending}
     is_cut = (
         params.start_ms is not None
         and params.end_ms is not None
@@ -248,15 +242,7 @@ def _bucket(
     return TrendBucketRecord(
         from_=iso(start_ms),
         to=iso(end_ms),
-        entered=entered,
-        completed=completed,
-        pending=pending,
-        dropped_off=eligible - completed - pending,
-        excluded=excluded,
-        conversion_rate=rate(completed, eligible),
-        **settled_figures(**totals, early=row["early"] if row else 0),
-        final_rate=final_rate(**totals),
-        median_completion_minutes=row["median_ms"] / MS_PER_MINUTE if row and completed else None,
+        **figures_of(Tally.of_totals(row) if row else NOTHING, TrendBucketRecord),
         maturing=window_s is None or params.evaluated_at_ms <= last_entry_ms + window_s * 1000,
         partial=is_cut,
     )

@@ -1,7 +1,8 @@
 """The summary of a comparison of periods, as a plain function."""
 
 from penstock.base.clock import parse_time
-from penstock.funnels.comparisons.proportions import MIN_UNITS, Share, newcombe_interval
+from penstock.base.rates import Share
+from penstock.funnels.comparisons.proportions import MIN_UNITS, newcombe_interval
 from penstock.funnels.comparisons.words import change_words, period_before_words
 from penstock.funnels.queries.schema import PeriodRecord
 from penstock.funnels.results.schema import AggregateRecord

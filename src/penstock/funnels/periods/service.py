@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from penstock.base.clock import iso
 from penstock.base.ids import WorkspaceId
+from penstock.base.rates import Share
 from penstock.base.scalar import tagged
-from penstock.funnels.comparisons.proportions import MIN_UNITS, Share, newcombe_interval
+from penstock.funnels.comparisons.proportions import MIN_UNITS, newcombe_interval
 from penstock.funnels.insights.schema import TrendBucketRecord, TrendQuery
 from penstock.funnels.insights.service import InsightService
 from penstock.funnels.periods.schema import (
@@ -148,7 +149,7 @@ def change(now: Share | None, before: Share | None) -> ChangeRecord:
     return ChangeRecord(
         **rates,
         difference=round(now.rate - before.rate, 4),
-        difference_interval=RangeRecord(lower=round(low, 4), upper=round(high, 4)),
+        difference_interval=RangeRecord.rounded((low, high)),
         answer=answer,
     )
 

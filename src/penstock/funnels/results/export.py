@@ -13,7 +13,6 @@ from pydantic import BaseModel
 
 from penstock.base.clock import iso_or_none
 from penstock.base.ids import WorkspaceId
-from penstock.base.rates import rate
 from penstock.base.scalar import untagged
 from penstock.base.temporary_files import NamedFile, temporary_file
 from penstock.funnels.definitions.model import Definition
@@ -22,17 +21,16 @@ from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.provenance import empty_result, question_record
 from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.queries.schema import AskedRecord, CoverageRecord
-from penstock.funnels.results.schema import DataQualityRecord, ExportQuery
+from penstock.funnels.results.schema import AggregateRecord, DataQualityRecord, ExportQuery
 from penstock.funnels.results.service import ResultsService
-from penstock.funnels.results.settled import eligible_counts, settled_figures
 from penstock.funnels.results.shaping import (
-    MS_PER_MINUTE,
     data_quality,
     identify,
     locate_diagnostics,
     read_total,
 )
 from penstock.funnels.results.tables import Column, Figures, Format, TableRow, write_rows
+from penstock.funnels.results.tally import Tally
 from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.statements import figures
 from penstock.funnels.statements.report import build_export
@@ -43,7 +41,20 @@ Details = Mapping[str, Any]
 
 _AD_HOC, _QUALITY, _COVERAGE = "asked_", "quality_", "coverage_"
 """Prefixes of the columns for what the request asked, data quality and coverage."""
-_TYPES: Mapping[Any, type] = {int: int, bool: bool, str | None: str}
+_FIGURES = (
+    "completed",
+    "pending",
+    "dropped_off",
+    "excluded",
+    "conversion_rate",
+    "median_completion_minutes",
+    "settled",
+    "settled_rate",
+    "early_completions",
+)
+"""The figures of a cohort after those of its steps. Each is a field of `AggregateRecord`."""
+_STEP_FIGURES = ("count", "pending", "dropped_off", "excluded")
+_TYPES: Mapping[Any, type] = {int: int, bool: bool, str | None: str, float | None: float}
 """Type of a column by type of the API field. All other fields become JSON."""
 
 
@@ -83,7 +94,7 @@ class ReportExporter:
             "period_start_at": iso_or_none(context.params.start_ms),
             "period_end_at": iso_or_none(context.params.end_ms),
             **_fields(_AD_HOC, question_record(context)),
-            **_fields(_QUALITY, DataQualityRecord.model_validate(quality)),
+            **_fields(_QUALITY, quality),
             **_fields(
                 _COVERAGE, self._results.coverage(context, provenance, total["open_windows"])
             ),
@@ -114,12 +125,9 @@ def write_table(
 def _figure_columns(definition: Definition) -> list[Column]:
     columns = [Column("entered")]
     for step in range(1, len(definition.steps) + 1):
-        names = ("count", "pending", "dropped_off", "excluded")
-        counts = (f"step_{step}_{name}" for name in names)
+        counts = (f"step_{step}_{name}" for name in _STEP_FIGURES)
         columns += [Column(f"step_{step}_name", str), *map(Column, counts)]
-    columns += [*map(Column, ("completed", "pending", "dropped_off", "excluded"))]
-    columns += [Column("conversion_rate", float), Column("median_completion_minutes", float)]
-    columns += [Column("settled"), Column("settled_rate", float), Column("early_completions")]
+    columns += _columns("", AggregateRecord, _FIGURES)
     for number in range(1, len(definition.diagnostics) + 1):
         row = f"diagnostic_{number}_"
         columns += [Column(f"{row}name", str), Column(f"{row}where", str)]
@@ -127,10 +135,13 @@ def _figure_columns(definition: Definition) -> list[Column]:
     return columns
 
 
-def _columns(prefix: str, record: type[BaseModel]) -> list[Column]:
+def _columns(
+    prefix: str, record: type[BaseModel], names: Iterable[str] | None = None
+) -> list[Column]:
+    """Return the columns for fields of a record, by default for all."""
+    fields = record.model_fields
     return [
-        Column(prefix + name, _TYPES.get(field.annotation, dict))
-        for name, field in record.model_fields.items()
+        Column(prefix + name, _TYPES.get(fields[name].annotation, dict)) for name in names or fields
     ]
 
 
@@ -185,21 +196,11 @@ def _figures(definition: Definition, row: Mapping[str, Any]) -> Figures:
 
     row: its columns and figures, by name.
     """
-    counts, pendings = row["counts"], [*row["pendings"], 0]
-    excluded, eligible = [*row["excluded"], 0], eligible_counts(counts, row["excluded"])
-    dropped = [*(eligible[k] - eligible[k + 1] - pendings[k] for k in range(len(counts) - 1)), 0]
-    columns: list[Any] = [counts[0]]
-    names = map(_name, map(identify, definition.steps))
-    for step in zip(names, counts, pendings, dropped, excluded, strict=True):
-        columns += step
-    median = row["median_ms"] / MS_PER_MINUTE if counts[-1] else None
-    pending = sum(pendings)
-    columns += [counts[-1], pending, sum(dropped), sum(excluded)]
-    columns += [rate(counts[-1], eligible[0]), median]
-    settled = settled_figures(
-        eligible=eligible[0], completed=counts[-1], pending=pending, early=row["early"]
-    )
-    columns += settled.values()
+    tally = Tally.of_steps(row)
+    columns: list[Any] = [tally.entered]
+    for step, counted in zip(definition.steps, tally.by_step(), strict=True):
+        columns += [_name(identify(step)), *(getattr(counted, name) for name in _STEP_FIGURES)]
+    columns += (getattr(tally, name) for name in _FIGURES)
     for place, units, events in zip(
         locate_diagnostics(definition),
         row["seen_units"],

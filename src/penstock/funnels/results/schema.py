@@ -171,6 +171,11 @@ class RangeRecord(Record):
     lower: float
     upper: float
 
+    @classmethod
+    def rounded(cls, bounds: tuple[float, float], decimals: int = 4) -> "RangeRecord":
+        lower, upper = bounds
+        return cls(lower=round(lower, decimals), upper=round(upper, decimals))
+
 
 class SettledRecord(Record):
     """Figures over settled units.
@@ -224,8 +229,8 @@ ConversionRate = Annotated[
 ]
 
 
-class AggregateRecord(SettledRecord):
-    """The numbers for all units or for one cohort. A rate is null if its denominator is 0."""
+class FiguresRecord(Record):
+    """Figures over all units. Each is computed by the property of `Tally` with its name."""
 
     entered: int
     completed: int
@@ -235,6 +240,11 @@ class AggregateRecord(SettledRecord):
     conversion_rate: ConversionRate
     final_rate: FinalRate
     median_completion_minutes: float | None
+
+
+class AggregateRecord(FiguresRecord, SettledRecord):
+    """The numbers for all units or for one cohort. A rate is null if its denominator is 0."""
+
     steps: list[StepRecord]
     diagnostics: list[DiagnosticRecord]
 
@@ -307,12 +317,17 @@ class ImpossibleStepRecord(Record):
     message: str
 
 
-class ResultsRecord(HeadRecord):
-    """A funnel report."""
+class ReportRecord(Record):
+    """The numbers of a report."""
 
     aggregate: AggregateRecord
     cohorts: CohortsRecord
     data_quality: DataQualityRecord
+
+
+class ResultsRecord(ReportRecord, HeadRecord):
+    """A funnel report."""
+
     impossible_steps: Annotated[
         list[ImpossibleStepRecord],
         Field(

@@ -1,8 +1,7 @@
 """Computes reports of saved funnels and drafts."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import Any
 
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.funnels.pipeline import FunnelQueryRunner
@@ -17,6 +16,7 @@ from penstock.funnels.results.schema import (
     PreviewIn,
     ResultsQuery,
     ResultsRecord,
+    StepRecord,
 )
 from penstock.funnels.results.shaping import read_total, shape_report
 from penstock.funnels.saved.service import FunnelService
@@ -81,17 +81,17 @@ class ResultsService:
         return ResultsRecord.model_validate(
             {
                 **head_of(context, result.provenance),
-                **report,
-                "impossibleSteps": self._impossible_steps(context, report["aggregate"]["steps"]),
+                **dict(report),
+                "impossibleSteps": self._impossible_steps(context, report.aggregate.steps),
                 "coverage": self.coverage(context, result.provenance, open_windows),
             }
         )
 
     def _impossible_steps(
-        self, context: QueryContext, steps: Sequence[Mapping[str, Any]]
+        self, context: QueryContext, steps: Sequence[StepRecord]
     ) -> list[ImpossibleStepRecord]:
         """Return the steps that no event can complete. Counts events only if a step has no unit."""
-        unreached = [step["step"] for step in steps if not step["count"]]
+        unreached = [step.step for step in steps if not step.count]
         if not unreached or context.profile.first_event_ms is None:
             return []
         definition, params = context.definition, context.params

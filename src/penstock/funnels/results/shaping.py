@@ -1,17 +1,24 @@
 """Turns rows of the report statement into the response of the API. Step 7 of the query path."""
 
-from collections.abc import Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
-from penstock.base.rates import rate
-from penstock.base.scalar import untagged
+from penstock.base.scalar import Scalar, untagged
 from penstock.funnels.definitions.model import Definition, Row
-from penstock.funnels.results.settled import eligible_counts, final_rate, settled_figures
+from penstock.funnels.results.schema import (
+    AggregateRecord,
+    CohortRecord,
+    CohortsRecord,
+    DataQualityRecord,
+    DiagnosticRecord,
+    OptionRecord,
+    ReportRecord,
+    StepRecord,
+)
+from penstock.funnels.results.tally import Tally, figures_of
 from penstock.funnels.statements import figures
 from penstock.funnels.statements.query import QueryParams
-
-MS_PER_MINUTE = 60_000
 
 _NOTHING: Mapping[str, Any] = {
     "cohort_count": 0, "median_ms": None, "counted": [], "quality": [],
@@ -24,13 +31,14 @@ def shape_report(
     params: QueryParams,
     rows: Sequence[Mapping[str, Any]],
     lost_on_devices: int,
-) -> dict[str, Any]:
-    """Return the fields `aggregate`, `cohorts` and `dataQuality` of a report.
+) -> ReportRecord:
+    """Return the numbers of a report.
 
     rows: the result of `statements.report.build`.
     lost_on_devices: see `data_quality`.
     """
     total = read_total(definition, rows)
+    aggregate = _aggregate(definition, total)
     cohorts = [
         _cohort(definition, {**row, **figures.read(definition, row)})
         for row in rows
@@ -39,19 +47,16 @@ def shape_report(
     cohort_count = total["cohort_count"]
     if not definition.breakdown_properties:
         # Without a breakdown there is one cohort, which may be empty.
-        all_units = {"cohort": {}, "label": {}, **_aggregate(definition, total)}
+        all_units = CohortRecord(cohort={}, label={}, **aggregate)
         cohorts = [all_units] if params.page.number == 1 else []
         cohort_count = 1
-    return {
-        "aggregate": _aggregate(definition, total),
-        "cohorts": {
-            "page": params.page.number,
-            "pageSize": params.page.size,
-            "total": cohort_count,
-            "data": cohorts,
-        },
-        "dataQuality": data_quality(definition, total, lost_on_devices),
-    }
+    return ReportRecord(
+        aggregate=AggregateRecord(**aggregate),
+        cohorts=CohortsRecord(
+            page=params.page.number, page_size=params.page.size, total=cohort_count, data=cohorts
+        ),
+        data_quality=data_quality(definition, total, lost_on_devices),
+    )
 
 
 def read_total(definition: Definition, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -60,83 +65,52 @@ def read_total(definition: Definition, rows: Sequence[Mapping[str, Any]]) -> Map
     return {**row, **figures.read(definition, row)}
 
 
-def _cohort(definition: Definition, row: Mapping[str, Any]) -> dict[str, Any]:
-    values = [untagged(text) for text in row["texts"]]
-    cohort = dict(zip(definition.breakdown_properties, values, strict=True))
+def _cohort(definition: Definition, row: Mapping[str, Any]) -> CohortRecord:
+    key = cohort_key(definition.breakdown_properties, map(untagged, row["texts"]))
+    return CohortRecord(**key, **_aggregate(definition, row))
+
+
+def cohort_key(names: Iterable[str], values: Iterable[Scalar | None]) -> dict[str, Any]:
+    """Return the fields of `CohortKeyRecord`."""
+    cohort = dict(zip(names, values, strict=True))
     label = {name: "Unknown" if value is None else value for name, value in cohort.items()}
-    return {"cohort": cohort, "label": label, **_aggregate(definition, row)}
+    return {"cohort": cohort, "label": label}
 
 
 def _aggregate(definition: Definition, row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the numbers for all units or for one cohort.
-
-    row["counts"]: number of units that reached each step.
-    """
-    n = len(definition.steps)
-    counts, pendings = row["counts"], [*row["pendings"], 0]
-    excluded = [*row["excluded"], 0]
-    eligible = eligible_counts(counts, row["excluded"])
-    dropped = [eligible[k] - eligible[k + 1] - pendings[k] for k in range(n - 1)] + [0]
-    completed, pending = counts[-1], sum(pendings)
-    totals = {"completed": completed, "pending": pending}
-    settled = settled_figures(eligible=eligible[0], **totals, early=row["early"])
-    bounds = final_rate(eligible=eligible[0], **totals)
+    """Return the fields of `AggregateRecord`, for all units or for one cohort."""
+    tally = Tally.of_steps(row)
     return {
-        "entered": counts[0],
-        **totals,
-        "droppedOff": sum(dropped),
-        "excluded": sum(excluded),
-        "conversionRate": rate(completed, eligible[0]),
-        "settled": settled["settled"],
-        "settledRate": settled["settled_rate"],
-        "earlyCompletions": settled["early_completions"],
-        "finalRate": bounds and bounds.model_dump(),
-        "medianCompletionMinutes": row["median_ms"] / MS_PER_MINUTE if completed else None,
-        "steps": _steps(definition, row, eligible, dropped),
+        **figures_of(tally, AggregateRecord),
+        "steps": list(_steps(definition, tally, row["options"])),
         "diagnostics": _diagnostics(definition, row),
     }
 
 
 def _steps(
-    definition: Definition,
-    row: Mapping[str, Any],
-    eligible: Sequence[int],
-    dropped: Sequence[int],
-) -> list[dict[str, Any]]:
-    """Return the steps. eligible: number of eligible units that reached each step."""
-    counts, pendings, excluded = row["counts"], [*row["pendings"], 0], [*row["excluded"], 0]
-    # Settled units that reached each step: eligible units that reached it, minus those that are
-    # still open.
-    still_open = list(accumulate(reversed([*row["pendings"], row["early"]])))[::-1]
-    settled = [count - open_ for count, open_ in zip(eligible, still_open, strict=True)]
-    required = [(place, step) for place, step in enumerate(definition.rows) if step.required]
-    options = iter(row["options"])
-    return [
-        {
-            "step": k + 1,
-            "row": place,
+    definition: Definition, tally: Tally, option_counts: Sequence[int]
+) -> Iterator[StepRecord]:
+    """Yield the steps. option_counts: number of units for each option of each step."""
+    required = [(index, step) for index, step in enumerate(definition.rows) if step.required]
+    options = iter(option_counts)
+    for number, ((index, step), counted) in enumerate(
+        zip(required, tally.by_step(), strict=True), start=1
+    ):
+        yield StepRecord(
+            step=number,
+            row=index,
             **identify(step),
-            "count": counts[k],
-            "pending": pendings[k],
-            "droppedOff": dropped[k],
-            "excluded": excluded[k],
-            "conversionFromStart": rate(eligible[k], eligible[0]),
-            "conversionFromPrevious": rate(eligible[k], eligible[k - 1]) if k else None,
-            "settled": settled[k],
-            "settledFromStart": rate(settled[k], settled[0]),
-            "settledFromPrevious": rate(settled[k], settled[k - 1]) if k else None,
-            "options": [
-                {"option": index, "count": counts[k] if step.all_of else count}
-                for index, count in enumerate([next(options) for _ in step.matches])
+            **figures_of(counted, StepRecord),
+            options=[
+                OptionRecord(option=option, count=counted.count if step.all_of else count)
+                for option, count in enumerate(islice(options, len(step.matches)))
             ],
-        }
-        for k, (place, step) in enumerate(required)
-    ]
+        )
 
 
-def _diagnostics(definition: Definition, row: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _diagnostics(definition: Definition, row: Mapping[str, Any]) -> list[DiagnosticRecord]:
     return [
-        {**place, "units": units, "events": events}
+        DiagnosticRecord(**place, units=units, events=events)
         for place, units, events in zip(
             locate_diagnostics(definition), row["seen_units"], row["seen_events"], strict=True
         )
@@ -147,10 +121,10 @@ def locate_diagnostics(definition: Definition) -> list[dict[str, Any]]:
     """Return the diagnostic rows with the place where each looks for events."""
     places = []
     step = 0
-    for place, row in enumerate(definition.rows):
+    for index, row in enumerate(definition.rows):
         if row.diagnostic:
-            looks = {"afterStep": step, "where": _describe_place(step, len(definition.steps))}
-            places.append({"row": place, **looks, **identify(row)})
+            looks = {"after_step": step, "where": _describe_place(step, len(definition.steps))}
+            places.append({"row": index, **looks, **identify(row)})
         step += row.required
     return places
 
@@ -162,7 +136,7 @@ def _describe_place(step: int, n: int) -> str:
     return f"between steps {step} and {step + 1}" if step < n else f"after step {step}"
 
 
-def identify(row: Row) -> dict[str, str | None]:
+def identify(row: Row) -> dict[str, Any]:
     """Return the type and value of a row as they were saved, and its name, if it has one."""
     match = row.matches[0]
     type_, value = row.saved_as or (str(match.type), match.value)
@@ -171,26 +145,26 @@ def identify(row: Row) -> dict[str, str | None]:
 
 def data_quality(
     definition: Definition, row: Mapping[str, Any], lost_on_devices: int
-) -> dict[str, Any]:
-    """Return the fields of `DataQualityRecord`.
+) -> DataQualityRecord:
+    """Return the data quality of a report.
 
     row: the columns and figures of the total.
     lost_on_devices: number of events that clients reported as dropped.
     """
     names = definition.breakdown_properties
-    return {
-        "eventsWithoutAttemptId": row["unitless"],
-        "invalidSequenceValues": row["invalid"],
-        "sequenceSkips": row["skips"],
-        "unorderedTies": row["ties"],
-        "unitsWithOrderingIssues": row["disordered"],
-        "assumedOrder": row["assumed"],
-        "tiedEntries": row["tied"],
-        "unknownEntryValues": dict(zip(names, row["missing"], strict=True)),
-        "conflictingEntryValues": dict(zip(names, row["conflicting"], strict=True)),
-        "unverifiedProviderEvents": row["unverified"],
-        "coarseTimes": row["coarse"],
-        "attemptsWithSeveralVisitors": row["several"],
-        "unitsOverLimit": row["cut"],
-        "lostOnDevices": lost_on_devices,
-    }
+    return DataQualityRecord(
+        events_without_attempt_id=row["unitless"],
+        invalid_sequence_values=row["invalid"],
+        sequence_skips=row["skips"],
+        unordered_ties=row["ties"],
+        units_with_ordering_issues=row["disordered"],
+        assumed_order=row["assumed"],
+        tied_entries=row["tied"],
+        unknown_entry_values=dict(zip(names, row["missing"], strict=True)),
+        conflicting_entry_values=dict(zip(names, row["conflicting"], strict=True)),
+        unverified_provider_events=row["unverified"],
+        coarse_times=row["coarse"],
+        attempts_with_several_visitors=row["several"],
+        units_over_limit=row["cut"],
+        lost_on_devices=lost_on_devices,
+    )

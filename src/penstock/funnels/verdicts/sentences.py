@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.base.clock import parse_time
+from penstock.base.rates import Share
 from penstock.base.scalar import Scalar, tagged
 from penstock.funnels.comparisons.proportions import (
     MIN_UNITS,
-    Share,
     holm,
     newcombe_interval,
     p_value,
