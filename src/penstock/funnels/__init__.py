@@ -11,7 +11,10 @@ queries         the shared query path, from a request to rows and their provenan
 outcomes        stored outcomes of units, which answer queries instead of events
 pipeline        runs the steps of a query
 results         reports, previews and exports
-comparisons, insights, units
-                cohort comparisons; trends, times and next events; lists and traces of units.
-                They do not import each other.
+comparisons, insights, units, campaigns, flows
+                cohort comparisons; trends, times and next events; lists and traces of units; the
+                attribution report; paths of events. They do not import each other.
+verdicts, drivers, periods, saved_cohorts
+                reports in sentences; what goes with a loss; two periods; saved visitors
+questions       the table of all questions about a saved funnel
 """

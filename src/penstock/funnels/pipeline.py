@@ -6,13 +6,13 @@
     4  snapshot the data          `queries.snapshot.SnapshotReader.take`
     5  look up the cache          `queries.single_flight_cache.SingleFlightCache.get`
     6  run                        `FunnelQueryRunner._run`, `queries.engine.Engine.run`
-    7  shape the response         `results.shaping`, `insights`, `comparisons`, `units`
+    7  shape the response         the function of the question, in the table `questions`
 
 `prepare` runs steps 1 to 4 once per response, and `fetch` runs steps 5 and 6 once per statement.
 Values are passed on and never changed afterwards.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cache, partial
@@ -25,11 +25,12 @@ import structlog
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import Fault, Malformed, NotFound, StoreUnavailable
-from penstock.base.ids import WorkspaceId
+from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.base.metrics import counter
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.outcomes.service import OutcomeService
 from penstock.funnels.queries.context import QueryContext
+from penstock.funnels.queries.coverage import ReadGaps, coverage_of
 from penstock.funnels.queries.engine import Engine, EngineRows
 from penstock.funnels.queries.parameters import (
     Selection,
@@ -38,8 +39,13 @@ from penstock.funnels.queries.parameters import (
     unfit_parameters,
 )
 from penstock.funnels.queries.provenance import Provenance, QueryResult
-from penstock.funnels.queries.resolve import DefinitionSource, resolve_definition
-from penstock.funnels.queries.schema import DirectReason, ServedFrom
+from penstock.funnels.queries.resolve import DefinitionSource, SavedFunnel, resolve_definition
+from penstock.funnels.queries.schema import (
+    CoverageRecord,
+    DirectReason,
+    PeriodQuery,
+    ServedFrom,
+)
 from penstock.funnels.queries.scope import authorise_websites
 from penstock.funnels.queries.single_flight_cache import NotCached, SingleFlightCache
 from penstock.funnels.queries.snapshot import SnapshotReader, SnapshotRequest
@@ -68,6 +74,11 @@ ReadMembers = Callable[[WorkspaceId, str], Sequence[int]]
 and `Malformed` if it cannot be evaluated.
 """
 
+ReadLostEvents = Callable[[Collection[WebsiteId], int | None, int | None], int]
+"""A function that returns the number of events that the websites' clients reported as dropped in a
+period.
+"""
+
 RowBlocks = Iterator[list[dict[str, Any]]]
 """Blocks of rows. Each row is a dictionary by column name."""
 
@@ -90,9 +101,12 @@ class FunnelQueryRunner:
         *,
         wait_until_shipped: WaitUntilShipped,
         outcomes: OutcomeService,
+        read_gaps: ReadGaps,
+        read_lost_events: ReadLostEvents,
     ) -> None:
         """Create a runner for queries that do not filter by saved cohorts."""
         self._read_members: ReadMembers = _read_no_members
+        self._read_gaps, self._read_lost_events = read_gaps, read_lost_events
         self._outcomes = outcomes
         self._websites, self._funnels, self._clock = websites, funnels, clock
         self._wait_until_shipped = wait_until_shipped
@@ -110,6 +124,18 @@ class FunnelQueryRunner:
         runner = copy(self)
         runner._read_members = read_members
         return runner
+
+    def prepare_saved(
+        self,
+        workspace_id: WorkspaceId,
+        funnel_id: str,
+        query: PeriodQuery,
+        *,
+        reads_all_traits: bool = False,
+    ) -> QueryContext:
+        """Prepare a query about a saved funnel, from the parameters of a request. See `prepare`."""
+        source, selection = SavedFunnel(funnel_id, query.revision), query.selection()
+        return self.prepare(workspace_id, source, selection, reads_all_traits=reads_all_traits)
 
     def prepare(
         self,
@@ -278,6 +304,28 @@ class FunnelQueryRunner:
                 read(blocks)
 
         self._run(context, build_statement, run)
+
+    def coverage(
+        self, context: QueryContext, provenance: Provenance, open_windows: int
+    ) -> CoverageRecord:
+        """See `coverage_of`."""
+        gaps = self._read_gaps(context.workspace_id, context.params.website_ids)
+        return coverage_of(context, provenance, gaps, open_windows)
+
+    def count_lost_events(self, context: QueryContext) -> int:
+        """Return the number of events that clients reported as dropped in the period.
+
+        The period here includes the conversion windows of its units.
+        """
+        params, window_s = context.params, context.definition.window_s
+        end_ms = params.end_ms
+        if end_ms is not None:
+            end_ms = None if window_s is None else end_ms + window_s * 1000
+        return self._read_lost_events(params.website_ids, params.start_ms, end_ms)
+
+    def funnel_name(self, context: QueryContext) -> str:
+        """Return the name of a saved funnel."""
+        return self._funnels.get(context.workspace_id, context.funnel_id or "").name
 
     def deadline(self) -> Callable[[], None]:
         """See `Engine.deadline`."""

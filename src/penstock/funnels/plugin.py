@@ -7,34 +7,23 @@ from dataclasses import dataclass
 from penstock.accounts.plugin import AccountsRoom
 from penstock.base.worker import Worker
 from penstock.core import Core, Room
+from penstock.funnels import routes as question_routes
 from penstock.funnels.campaigns import routes as campaign_routes
 from penstock.funnels.campaigns.service import CampaignService, ReadSlugs, WaitForClicks
-from penstock.funnels.comparisons import routes as comparison_routes
-from penstock.funnels.comparisons.service import CompareService
 from penstock.funnels.definitions.regexes import PatternChecker
-from penstock.funnels.drivers import routes as driver_routes
-from penstock.funnels.drivers.service import DriverService
-from penstock.funnels.flows import routes as flow_routes
-from penstock.funnels.flows.service import FlowService
 from penstock.funnels.goals import routes as goal_routes
 from penstock.funnels.goals.service import GoalService
-from penstock.funnels.insights import routes as insight_routes
-from penstock.funnels.insights.service import InsightService
 from penstock.funnels.internal_traffic import routes as internal_traffic_routes
 from penstock.funnels.internal_traffic.service import InternalTrafficService
 from penstock.funnels.outcomes import routes as outcome_routes
 from penstock.funnels.outcomes.service import OutcomeService
 from penstock.funnels.outcomes.subjects import SubjectReader
 from penstock.funnels.outcomes.worker import OutcomeWorker
-from penstock.funnels.periods import routes as period_routes
-from penstock.funnels.periods.service import PeriodsService
-from penstock.funnels.pipeline import FunnelQueryRunner
+from penstock.funnels.pipeline import FunnelQueryRunner, ReadLostEvents
 from penstock.funnels.queries.coverage import ReadGaps
 from penstock.funnels.queries.engine import Engine
 from penstock.funnels.queries.request import provide_run_question
 from penstock.funnels.results import routes as result_routes
-from penstock.funnels.results.export import ReportExporter
-from penstock.funnels.results.service import ReadLostEvents, ResultsService
 from penstock.funnels.saved import routes as funnel_routes
 from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.saved_cohorts import routes as cohort_routes
@@ -43,12 +32,6 @@ from penstock.funnels.saved_cohorts.service import SavedCohortService
 from penstock.funnels.segments import routes as segment_routes
 from penstock.funnels.segments.service import SavedSegmentService
 from penstock.funnels.units import routes as unit_routes
-from penstock.funnels.units.export import UnitExporter
-from penstock.funnels.units.service import UnitService
-from penstock.funnels.units.table import UnitTableWriter
-from penstock.funnels.units.trace_reader import TraceReader
-from penstock.funnels.verdicts import routes as verdict_routes
-from penstock.funnels.verdicts.service import VerdictService
 from penstock.warehouse.client import WaitUntilShipped
 
 
@@ -58,20 +41,9 @@ class FunnelsRoom(Room):
     segments: SavedSegmentService
     internal_traffic: InternalTrafficService
     funnels: FunnelService
-    results: ResultsService
-    units: UnitService
-    unit_exports: UnitExporter
-    unit_tables: UnitTableWriter
-    traces: TraceReader
+    funnel_queries: FunnelQueryRunner
     cohorts: SavedCohortService
     cohort_exports: CohortExporter
-    insights: InsightService
-    exports: ReportExporter
-    comparisons: CompareService
-    periods: PeriodsService
-    verdicts: VerdictService
-    drivers: DriverService
-    flows: FlowService
     campaigns: CampaignService
     outcomes: OutcomeService
     outcome_worker: OutcomeWorker
@@ -82,14 +54,9 @@ class FunnelsRoom(Room):
         *internal_traffic_routes.ROUTES,
         *funnel_routes.ROUTES,
         *result_routes.ROUTES,
+        *question_routes.ROUTES,
         *unit_routes.ROUTES,
         *cohort_routes.ROUTES,
-        *insight_routes.ROUTES,
-        *comparison_routes.ROUTES,
-        *period_routes.ROUTES,
-        *verdict_routes.ROUTES,
-        *driver_routes.ROUTES,
-        *flow_routes.ROUTES,
         *campaign_routes.ROUTES,
         *outcome_routes.ROUTES,
     )
@@ -134,37 +101,25 @@ def build(
         clock,
         wait_until_shipped=wait_until_shipped,
         outcomes=outcomes,
+        read_gaps=read_gaps,
+        read_lost_events=read_lost_events,
     )
     # The rule of a cohort cannot depend on another cohort, so its runner does not read cohorts.
     rules = SavedCohortService(database, rule_runner, warehouse, accounts.website_service, clock)
     runner = rule_runner.with_cohorts(rules.members)
     cohorts = SavedCohortService(database, runner, warehouse, accounts.website_service, clock)
-    units, insights = UnitService(runner), InsightService(runner)
-    results = ResultsService(runner, funnels, read_gaps, read_lost_events)
     return FunnelsRoom(
         goals=GoalService(database, patterns, clock),
         segments=segments,
         internal_traffic=internal_traffic,
         funnels=funnels,
-        results=results,
-        units=units,
-        unit_exports=UnitExporter(runner, funnels, units),
-        unit_tables=UnitTableWriter(runner, units),
-        traces=TraceReader(runner, units),
+        funnel_queries=runner,
         cohorts=cohorts,
         cohort_exports=CohortExporter(cohorts),
-        insights=insights,
-        exports=ReportExporter(runner, funnels, results),
-        comparisons=CompareService(runner, read_gaps),
-        periods=PeriodsService(runner, results, insights),
-        verdicts=VerdictService(runner, results),
-        drivers=DriverService(runner),
-        flows=FlowService(runner),
         campaigns=CampaignService(
             runner,
             Engine(warehouse, settings, clock),
             accounts.website_service,
-            read_gaps=read_gaps,
             read_slugs=read_slugs,
             wait_for_clicks=wait_for_clicks,
         ),

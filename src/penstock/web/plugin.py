@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from penstock.core import Room
 from penstock.web.pages.funnel_page import FunnelPages
-from penstock.web.pages.report.panels.context import ReportServices
 from penstock.web.routes import ROUTES
 from penstock.web.view import View, provide_reader, provide_respond_page, provide_session_user
 
@@ -18,5 +17,4 @@ class WebRoom(Room):
         "view": View,
         "respond_page": provide_respond_page,
         "funnel_pages": FunnelPages,
-        "report_services": ReportServices,
     }

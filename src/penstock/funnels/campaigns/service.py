@@ -28,12 +28,11 @@ from penstock.funnels.campaigns.schema import (
 from penstock.funnels.definitions.ad_hoc import AdHocChanges
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
-from penstock.funnels.queries.coverage import ReadGaps, coverage_of
 from penstock.funnels.queries.engine import Engine, EngineRows
 from penstock.funnels.queries.parameters import Selection
 from penstock.funnels.queries.provenance import Provenance
 from penstock.funnels.queries.resolve import SavedFunnel
-from penstock.funnels.queries.schema import CoverageRecord, PeriodRecord, ServedFrom
+from penstock.funnels.queries.schema import PeriodRecord, ServedFrom
 from penstock.funnels.queries.scope import authorise_websites
 from penstock.funnels.results.tables import UNKNOWN, Column, Format, TableRow, write_rows
 from penstock.funnels.results.tally import Tally, figures_of
@@ -92,13 +91,11 @@ class CampaignService:
         engine: Engine,
         websites: WebsiteService,
         *,
-        read_gaps: ReadGaps,
         read_slugs: ReadSlugs,
         wait_for_clicks: WaitForClicks,
     ) -> None:
         self._runner, self._engine, self._websites = runner, engine, websites
-        self._read_gaps, self._read_slugs = read_gaps, read_slugs
-        self._wait_for_clicks = wait_for_clicks
+        self._read_slugs, self._wait_for_clicks = read_slugs, wait_for_clicks
 
     def report(self, workspace_id: WorkspaceId, query: AttributionQuery) -> AttributionRecord:
         """Compute a page. Raises Malformed if more than `MAX_CLICKED_LINKS` links were clicked."""
@@ -134,22 +131,13 @@ class CampaignService:
                 "page": query.page,
                 "pageSize": query.page_size,
                 "total": total["groups"],
-                "coverage": self._coverage(workspace_id, context, result, total["pending"])
+                "coverage": self._runner.coverage(
+                    context, _provenance(context, result), total["pending"]
+                )
                 if context
                 else None,
             }
         )
-
-    def _coverage(
-        self, workspace_id: WorkspaceId, context: QueryContext, result: EngineRows, pending: int
-    ) -> CoverageRecord:
-        """Return the coverage of the funnel's figures.
-
-        pending: number of units that may still complete.
-        """
-        gaps = self._read_gaps(workspace_id, context.params.website_ids)
-        provenance = Provenance(result.computed_at_ms, ServedFrom.QUERY, is_fresh=context.is_fresh)
-        return coverage_of(context, provenance, gaps, pending)
 
     def trend(
         self, workspace_id: WorkspaceId, query: AttributionTrendQuery
@@ -249,6 +237,10 @@ def _break_down_by_touch(context: QueryContext, query: AttributionSelection) -> 
     field = f"${query.touch}_{query.group_by.column}"
     definition = replace(context.definition, breakdown_properties=(field,))
     return replace(context, definition=definition, saved_definition=definition)
+
+
+def _provenance(context: QueryContext, result: EngineRows) -> Provenance:
+    return Provenance(result.computed_at_ms, ServedFrom.QUERY, is_fresh=context.is_fresh)
 
 
 def _figures(row: Mapping[str, Any], *, has_funnel: bool) -> dict[str, Any]:

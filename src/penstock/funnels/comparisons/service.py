@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 from penstock.base.errors import Fault, Malformed
-from penstock.base.ids import WorkspaceId
 from penstock.base.paging import Page
 from penstock.base.rates import Share
 from penstock.base.scalar import Scalar, tagged, untagged
@@ -31,9 +30,7 @@ from penstock.funnels.comparisons.words import SIGNIFICANCE, summary
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
-from penstock.funnels.queries.coverage import ReadGaps, coverage_of
 from penstock.funnels.queries.provenance import Provenance, head_of
-from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.results.schema import RangeRecord
 from penstock.funnels.results.shaping import cohort_key, read_total
 from penstock.funnels.results.tally import Tally, figures_of
@@ -74,82 +71,59 @@ class _Cohorts:
     provenance: Provenance
 
 
-class CompareService:
-    """Compares cohorts. Its methods block, so call them from a worker thread."""
+def compare_cohorts(
+    runner: FunnelQueryRunner, prepared: QueryContext, query: CompareQuery
+) -> ComparisonRecord:
+    """Compares the cohorts of a breakdown property with a baseline.
 
-    def __init__(self, runner: FunnelQueryRunner, read_gaps: ReadGaps) -> None:
-        self._runner, self._read_gaps = runner, read_gaps
-
-    def compare(
-        self, workspace_id: WorkspaceId, funnel_id: str, query: CompareQuery
-    ) -> ComparisonRecord:
-        """Compare cohorts of a saved funnel.
-
-        Raises the same errors as `FunnelQueryRunner.prepare` and `compare_prepared`.
-        """
-        source = SavedFunnel(funnel_id, query.revision)
-        prepared = self._runner.prepare(workspace_id, source, query.selection())
-        return self.compare_prepared(prepared, query)
-
-    def compare_prepared(self, prepared: QueryContext, query: CompareQuery) -> ComparisonRecord:
-        """Compare cohorts of a prepared query, which must not select a cohort.
-
-        Raises Malformed for an unknown breakdown property or a baseline that no cohort has.
-        """
-        context = _break_down_by(prepared, query.property_)
-        cohorts = self._cohorts(context)
-        arms, provenance = cohorts.arms, cohorts.provenance
-        baseline = arms[0] if arms else None
-        if query.has_baseline:
-            value: Any = query.baseline
-            baseline = next((arm for arm in arms if tagged(arm.value) == tagged(value)), None)
-            if baseline is None and len(arms) == MAX_COHORTS:
-                rare = self._cohorts(_select_cohort(context, query.property_, value))
-                provenance += rare.provenance
-                arms, baseline = [*arms, *rare.arms], next(iter(rare.arms), None)
-            if baseline is None:
-                raise _unknown_baseline(query.property_)
-        gaps = self._read_gaps(context.workspace_id, context.params.website_ids)
-        warnings = _warnings(context.definition, query.property_, arms, cohorts.total)
-        return ComparisonRecord.model_validate(
-            {
-                **head_of(context, provenance),
-                **_compare(query.property_, arms, baseline),
-                "summary": _summary(context.definition, query.property_, arms, baseline),
-                "total": cohorts.count,
-                "leftOut": cohorts.count - len(arms),
-                "warnings": list(warnings),
-                "coverage": coverage_of(context, provenance, gaps, cohorts.total.tally.pending),
-            }
-        )
-
-    def _cohorts(self, context: QueryContext) -> _Cohorts:
-        build_statement = partial(build, context.definition, context.params)
-        result = self._runner.fetch(context, build_statement)
-        rows = result.rows
-        arms = [
-            _arm(figures.read(context.definition, row), untagged(row["texts"][0]))
-            for row in rows
-            if not row["is_total"]
-        ]
-        total = read_total(context.definition, rows)
-        return _Cohorts(arms, total["cohort_count"], _arm(total, None), result.provenance)
-
-
-def _break_down_by(context: QueryContext, name: str) -> QueryContext:
-    """Return the same query with a single breakdown property."""
-    if name not in context.definition.breakdown_properties:
-        raise bad_parameter(context.definition.breakdown_fault("property"))
-    return replace(
-        context,
-        definition=replace(context.definition, breakdown_properties=(name,)),
-        params=replace(context.params, page=Page(1, MAX_COHORTS)),
+    The response contains confidence intervals, significance tests and warnings.
+    """
+    context = _break_down_by(prepared, query.property_)
+    cohorts = _cohorts(runner, context)
+    arms, provenance = cohorts.arms, cohorts.provenance
+    baseline = arms[0] if arms else None
+    if query.has_baseline:
+        value: Any = query.baseline
+        baseline = next((arm for arm in arms if tagged(arm.value) == tagged(value)), None)
+        if baseline is None and len(arms) == MAX_COHORTS:
+            selected = {query.property_: value}
+            rare = _cohorts(runner, context.with_params(cohort=selected, page=Page(1, 1)))
+            provenance += rare.provenance
+            arms, baseline = [*arms, *rare.arms], next(iter(rare.arms), None)
+        if baseline is None:
+            raise _unknown_baseline(query.property_)
+    warnings = _warnings(context.definition, query.property_, arms, cohorts.total)
+    return ComparisonRecord.model_validate(
+        {
+            **head_of(context, provenance),
+            **_compare(query.property_, arms, baseline),
+            "summary": _summary(context.definition, query.property_, arms, baseline),
+            "total": cohorts.count,
+            "leftOut": cohorts.count - len(arms),
+            "warnings": list(warnings),
+            "coverage": runner.coverage(context, provenance, cohorts.total.tally.pending),
+        }
     )
 
 
-def _select_cohort(context: QueryContext, name: str, value: Scalar | None) -> QueryContext:
-    """Return the same query for one cohort."""
-    return replace(context, params=replace(context.params, cohort={name: value}, page=Page(1, 1)))
+def _cohorts(runner: FunnelQueryRunner, context: QueryContext) -> _Cohorts:
+    result = runner.fetch(context, partial(build, context.definition, context.params))
+    rows = result.rows
+    arms = [
+        _arm(figures.read(context.definition, row), untagged(row["texts"][0]))
+        for row in rows
+        if not row["is_total"]
+    ]
+    total = read_total(context.definition, rows)
+    return _Cohorts(arms, total["cohort_count"], _arm(total, None), result.provenance)
+
+
+def _break_down_by(context: QueryContext, name: str) -> QueryContext:
+    """Return the same query with a single breakdown property. Raises Malformed for another name."""
+    if name not in context.definition.breakdown_properties:
+        raise bad_parameter(context.definition.breakdown_fault("property"))
+    definition = replace(context.definition, breakdown_properties=(name,))
+    return replace(context, definition=definition).with_params(page=Page(1, MAX_COHORTS))
 
 
 def _unknown_baseline(name: str) -> Malformed:

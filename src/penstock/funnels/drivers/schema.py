@@ -6,7 +6,7 @@ from pydantic import Field
 
 from penstock.base.scalar import Scalar
 from penstock.funnels.definitions.schema import SavedFilter
-from penstock.funnels.queries.schema import CohortQuery, HeadRecord
+from penstock.funnels.queries.schema import CohortQuery, EventsOf, HeadRecord
 from penstock.funnels.results.schema import RangeRecord
 from penstock.http.schema import Record
 
@@ -17,13 +17,7 @@ class DriversQuery(CohortQuery):
     step: Annotated[
         int, Field(ge=1, le=19, description="The loss after this step: before the next one.")
     ]
-    of: Annotated[
-        Literal["unit", "visitor"],
-        Field(
-            description="unit: events of the unit, which for an attempt have its ID. visitor: all "
-            "events of the attempt's visitors."
-        ),
-    ] = "unit"
+    of: EventsOf = "unit"
 
 
 class DriverRecord(Record):

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 from msgspec import json
 
 from penstock.base.clock import MS_PER_MINUTE
-from penstock.base.ids import WorkspaceId
 from penstock.base.scalar import Scalar, plain_text, tagged
 from penstock.funnels.comparisons.proportions import MIN_UNITS
 from penstock.funnels.definitions.operators import Operator
@@ -15,11 +14,9 @@ from penstock.funnels.drivers.effects import Effect, Group, rank
 from penstock.funnels.drivers.schema import DriverRecord, DriversQuery, DriversRecord
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
-from penstock.funnels.queries.parameters import unfit_parameters
+from penstock.funnels.queries.parameters import check_step
 from penstock.funnels.queries.provenance import QueryResult, empty_result, head_of
-from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.results.schema import RangeRecord
-from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.drivers import entry_groups, event_groups
 from penstock.funnels.statements.matching import TYPES
 from penstock.funnels.units.after_step import events_after_step
@@ -48,52 +45,31 @@ class Event(NamedTuple):
 Key = Property | Event
 
 
-class DriverService:
-    """Drivers of a loss. Its methods block, so call them from a worker thread."""
+def read_drivers(
+    runner: FunnelQueryRunner, context: QueryContext, query: DriversQuery
+) -> DriversRecord:
+    """Returns the entry properties, traits of visitors and events that are associated with the loss
+    after a step.
 
-    def __init__(self, runner: FunnelQueryRunner) -> None:
-        self._runner = runner
-
-    def drivers(
-        self, workspace_id: WorkspaceId, funnel_id: str, query: DriversQuery
-    ) -> DriversRecord:
-        """Return the drivers of the loss after a step of a saved funnel.
-
-        Raises the same errors as `FunnelQueryRunner.prepare` and `find_drivers`.
-        """
-        source = SavedFunnel(funnel_id, query.revision)
-        return self.find_drivers(
-            self._runner.prepare(workspace_id, source, query.selection(), reads_all_traits=True),
-            query,
-        )
-
-    def find_drivers(self, context: QueryContext, query: DriversQuery) -> DriversRecord:
-        """Return the drivers of a prepared query. Raises Malformed for a step that is too late."""
-        n = len(context.definition.steps)
-        if query.step >= n:
-            raise unfit_parameters({"step": f"Must be less than {n}: this funnel has {n} steps."})
-        if context.definition.window_s is None:
-            return _record(context, query.step, empty_result(context), [], None, [])
-        context = self._runner.with_all_traits(context)
-        by_entry = self._runner.fetch(
-            context,
-            lambda profile: entry_groups(
-                CountedUnits(context.definition, context.params, profile), query.step, MIN_UNITS
-            ),
-        )
-        after = events_after_step(self._runner, context, query.step, query.of)
-        by_event: Sequence[Row] = []
-        if after is not None:
-            by_event = self._runner.fetch(
-                context,
-                lambda profile: event_groups(
-                    CountedUnits(context.definition, context.params, profile), after, MIN_UNITS
-                ),
-            ).rows
-        hidden = {*context.definition.attempt_keys, context.definition.sequence_property}
-        effects = rank([*property_groups(by_entry.rows, hidden), *_event_groups(by_event)])
-        within_minutes = None if after is None else after.within_ms / MS_PER_MINUTE
-        return _record(context, query.step, by_entry, by_entry.rows, within_minutes, effects)
+    They are ranked by their effect, with confidence intervals and corrected p-values.
+    """
+    check_step(context.definition, query.step)
+    if context.definition.window_s is None:
+        return _record(context, query.step, empty_result(context), [], None, [])
+    context = runner.with_all_traits(context)
+    by_entry = runner.fetch(
+        context, lambda profile: entry_groups(context.counted(profile), query.step, MIN_UNITS)
+    )
+    after = events_after_step(runner, context, query.step, query.of)
+    by_event: Sequence[Row] = []
+    if after is not None:
+        by_event = runner.fetch(
+            context, lambda profile: event_groups(context.counted(profile), after, MIN_UNITS)
+        ).rows
+    hidden = {*context.definition.attempt_keys, context.definition.sequence_property}
+    effects = rank([*property_groups(by_entry.rows, hidden), *_event_groups(by_event)])
+    within_minutes = None if after is None else after.within_ms / MS_PER_MINUTE
+    return _record(context, query.step, by_entry, by_entry.rows, within_minutes, effects)
 
 
 def property_groups(rows: Sequence[Row], hidden: set[str | None]) -> Iterator[Group[Key]]:

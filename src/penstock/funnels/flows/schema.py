@@ -1,10 +1,10 @@
 """Wire types for flows."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
-from penstock.funnels.queries.schema import CohortQuery, HeadRecord
+from penstock.funnels.queries.schema import CohortQuery, EventsOf, HeadRecord
 from penstock.funnels.statements.flows import Where
 from penstock.http.schema import Record
 
@@ -21,13 +21,7 @@ class FlowsQuery(CohortQuery):
         ),
     ] = Where.AFTER
     step: Annotated[int, Field(ge=1, le=19, description="Step for `between` and `after`.")] = 1
-    of: Annotated[
-        Literal["unit", "visitor"],
-        Field(
-            description="unit: events of the unit, which for an attempt have its ID. visitor: all "
-            "events of the attempt's visitors."
-        ),
-    ] = "unit"
+    of: EventsOf = "unit"
 
 
 class FlowRecord(Record):

@@ -3,15 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penstock.base.ids import WorkspaceId
 from penstock.base.rates import rate
 from penstock.funnels.flows.schema import FlowRecord, FlowsQuery, FlowsRecord
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
-from penstock.funnels.queries.parameters import unfit_parameters
+from penstock.funnels.queries.parameters import check_step
 from penstock.funnels.queries.provenance import head_of
-from penstock.funnels.queries.resolve import SavedFunnel
-from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.flows import DEPTH, Where, flows
 from penstock.funnels.statements.matching import TYPES
 
@@ -19,49 +16,32 @@ Path = tuple[tuple[str, str], ...]
 """Kinds and names of events."""
 
 
-class FlowService:
-    """Flows of a funnel. Its methods block, so call them from a worker thread."""
-
-    def __init__(self, runner: FunnelQueryRunner) -> None:
-        self._runner = runner
-
-    def flows(self, workspace_id: WorkspaceId, funnel_id: str, query: FlowsQuery) -> FlowsRecord:
-        """Return the flows of a saved funnel.
-
-        Raises the same errors as `FunnelQueryRunner.prepare` and `find_flows`.
-        """
-        source = SavedFunnel(funnel_id, query.revision)
-        return self.find_flows(self._runner.prepare(workspace_id, source, query.selection()), query)
-
-    def find_flows(self, context: QueryContext, query: FlowsQuery) -> FlowsRecord:
-        """Return the flows of a prepared query. Raises Malformed for a step that is too late."""
-        n, is_before = len(context.definition.steps), query.where is Where.BEFORE
-        if query.step >= n and not is_before:
-            raise unfit_parameters({"step": f"Must be less than {n}: this funnel has {n} steps."})
-        by_visitor = query.of == "visitor" and bool(context.definition.attempt_keys)
-        result = self._runner.fetch(
-            context,
-            lambda profile: flows(
-                CountedUnits(context.definition, context.params, profile),
-                query.where,
-                query.step,
-                of_visitors=by_visitor,
-            ),
-        )
-        rows = {_path(row): row for row in result.rows}
-        total = rows[()]
-        branches = _branches(rows, (), total["units"])
-        return FlowsRecord.model_validate(
-            {
-                **head_of(context, result.provenance),
-                "where": query.where,
-                "step": None if is_before else query.step,
-                "units": total["units"],
-                "ended": total["ended"],
-                "others": _others(total, branches),
-                "data": branches,
-            }
-        )
+def read_flows(runner: FunnelQueryRunner, context: QueryContext, query: FlowsQuery) -> FlowsRecord:
+    """Returns the paths of events before the entry, between two steps, or after a loss."""
+    is_before = query.where is Where.BEFORE
+    if not is_before:
+        check_step(context.definition, query.step)
+    by_visitor = query.of == "visitor" and bool(context.definition.attempt_keys)
+    result = runner.fetch(
+        context,
+        lambda profile: flows(
+            context.counted(profile), query.where, query.step, of_visitors=by_visitor
+        ),
+    )
+    rows = {_path(row): row for row in result.rows}
+    total = rows[()]
+    branches = _branches(rows, (), total["units"])
+    return FlowsRecord.model_validate(
+        {
+            **head_of(context, result.provenance),
+            "where": query.where,
+            "step": None if is_before else query.step,
+            "units": total["units"],
+            "ended": total["ended"],
+            "others": _others(total, branches),
+            "data": branches,
+        }
+    )
 
 
 def _path(row: Mapping[str, Any]) -> Path:

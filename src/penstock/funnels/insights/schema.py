@@ -6,7 +6,7 @@ from pydantic import Field
 
 from penstock.base.calendar import Interval
 from penstock.base.paging import MAX_PAGE_SIZE
-from penstock.funnels.queries.schema import CohortQuery, HeadRecord
+from penstock.funnels.queries.schema import CohortQuery, EventsOf, HeadRecord
 from penstock.funnels.results.schema import FiguresRecord, SettledRecord
 from penstock.http.period import InBuckets
 from penstock.http.schema import Record
@@ -104,13 +104,7 @@ class NextQuery(CohortQuery):
         Literal["pending", "droppedOff", "excluded"] | None,
         Field(description="Outcome of the units. Default: pending and droppedOff."),
     ] = None
-    of: Annotated[
-        Literal["unit", "visitor"],
-        Field(
-            description="unit: events of the unit, which for an attempt have its ID. visitor: all "
-            "events of the attempt's visitors."
-        ),
-    ] = "unit"
+    of: EventsOf = "unit"
     page_size: Annotated[
         int,
         Field(

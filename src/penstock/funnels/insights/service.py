@@ -1,13 +1,12 @@
 """Computes trends by time of entry, times between steps, and next events of stopped units."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
 from penstock.base.clock import MS_PER_MINUTE, iso
-from penstock.base.ids import WorkspaceId
 from penstock.base.rates import rate
 from penstock.funnels.definitions.model import CountingUnit
 from penstock.funnels.insights.schema import (
@@ -25,14 +24,10 @@ from penstock.funnels.insights.schema import (
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.history import spans_after_last_pause
-from penstock.funnels.queries.parameters import unfit_parameters
+from penstock.funnels.queries.parameters import check_step, unfit_parameters
 from penstock.funnels.queries.provenance import QueryResult, empty_result, head_of
-from penstock.funnels.queries.resolve import SavedFunnel
-from penstock.funnels.queries.schema import AdHocQuery
 from penstock.funnels.results.tally import NOTHING, Tally, figures_of
-from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.matching import TYPES
-from penstock.funnels.statements.query import Statement
 from penstock.funnels.statements.units import (
     Outcome,
     next_events,
@@ -51,156 +46,128 @@ BIN_EDGES_MS = (
 )
 """Starts of the bins of a histogram: familiar durations, each about twice the previous duration."""
 
+_DURATIONS = tuple(name for name in DurationsRecord.model_fields if name.endswith("_minutes"))
 _NOTE = (
     "A visitor counts once in each bucket in which it entered, so the buckets do not add up to the "
     "number of visitors in the period."
 )
 
 
-class InsightService:
-    """Trends, times and next events. Its methods block, so call them from a worker thread.
+def read_trend(runner: FunnelQueryRunner, context: QueryContext, query: TrendQuery) -> TrendRecord:
+    """Returns the number of units by hour, day, week or month of entry.
 
-    They raise the same errors as `FunnelQueryRunner.prepare`, and Malformed for wrong parameters.
+    Each bucket contains entered, completed, pending and dropped-off units.
     """
+    edges, result = _fetch_trend(runner, context, query)
+    rows = {row["bucket"]: row for row in result.rows}
+    return TrendRecord.model_validate(
+        {
+            **head_of(context, result.provenance),
+            "interval": query.interval,
+            "timezone": query.timezone,
+            "note": None if context.definition.enters_once else _NOTE,
+            "data": [
+                _bucket(context, start_ms, end_ms, rows.get(start_ms))
+                for start_ms, end_ms in pairwise(edges)
+            ],
+        }
+    )
 
-    def __init__(self, runner: FunnelQueryRunner) -> None:
-        self._runner = runner
 
-    def trend(self, workspace_id: WorkspaceId, funnel_id: str, query: TrendQuery) -> TrendRecord:
-        return self.compute_trend(self._prepare(workspace_id, funnel_id, query), query)
+def _fetch_trend(
+    runner: FunnelQueryRunner, context: QueryContext, query: TrendQuery
+) -> tuple[Sequence[int], QueryResult]:
+    """Return the edges of all buckets, and the rows of the buckets with entries."""
+    start_ms, end_ms = context.params.start_ms, context.params.end_ms
+    if start_ms is not None and end_ms is not None:
+        edges = query.edges(start_ms, end_ms - 1, "The period")
+        return edges, _entries(runner, context, edges)
+    first_ms, now_ms = context.profile.first_event_ms, context.params.evaluated_at_ms
+    if first_ms is None:
+        return [], empty_result(context)
+    enters_once = context.definition.enters_once
+    history = query.edges_or_none(first_ms, now_ms) if enters_once else None
+    if history is not None:
+        result = _entries(runner, context, history)
+        rows = _after_last_pause(result)
+        return history[bisect_left(history, rows[0]["bucket"]) :] if rows else [], result
+    # Find the years with entries before counting. An attempt or a run has only one entry. A visitor
+    # may have several, and a count by year would find only the best of them.
+    find = _entries if enters_once else _possible_entries
+    years = find(runner, context, _years(first_ms, now_ms))
+    rows = _after_last_pause(years)
+    if not rows:
+        return [], years
+    edges = query.edges(rows[0]["first_ms"], now_ms, "The time from the first entry to now")
+    earlier = min(edges[0], 0) - 1  # The start of a bucket for entries before the last pause.
+    result = _entries(runner, context, [earlier, *edges])
+    buckets = [row["bucket"] for row in result.rows if row["bucket"] != earlier]
+    edges = edges[bisect_left(edges, buckets[0]) :] if buckets else []
+    return edges, QueryResult(result.rows, years.provenance + result.provenance)
 
-    def compute_trend(self, context: QueryContext, query: TrendQuery) -> TrendRecord:
-        """Compute the trend of a prepared query."""
-        edges, result = self._fetch_trend(context, query)
-        rows = {row["bucket"]: row for row in result.rows}
-        enters_once = context.definition.enters_once
-        return TrendRecord.model_validate(
-            {
-                **head_of(context, result.provenance),
-                "interval": query.interval,
-                "timezone": query.timezone,
-                "note": None if enters_once else _NOTE,
-                "data": [
-                    _bucket(context, start_ms, end_ms, rows.get(start_ms))
-                    for start_ms, end_ms in pairwise(edges)
-                ],
-            }
-        )
 
-    def _fetch_trend(
-        self, context: QueryContext, query: TrendQuery
-    ) -> tuple[Sequence[int], QueryResult]:
-        """Return the edges of all buckets, and the rows of the buckets with entries."""
-        start_ms, end_ms = context.params.start_ms, context.params.end_ms
-        if start_ms is not None and end_ms is not None:
-            edges = query.edges(start_ms, end_ms - 1, "The period")
-            return edges, self._entries(context, edges)
-        first_ms, now_ms = context.profile.first_event_ms, context.params.evaluated_at_ms
-        if first_ms is None:
-            return [], empty_result(context)
-        enters_once = context.definition.enters_once
-        history = query.edges_or_none(first_ms, now_ms) if enters_once else None
-        if history is not None:
-            result = self._entries(context, history)
-            rows = _after_last_pause(result)
-            return history[bisect_left(history, rows[0]["bucket"]) :] if rows else [], result
-        # Find the years with entries before counting. An attempt or a run has only one entry. A
-        # visitor may have several, and a count by year would find only the best of them.
-        find = self._entries if enters_once else self._possible_entries
-        years = find(context, _years(first_ms, now_ms))
-        rows = _after_last_pause(years)
-        if not rows:
-            return [], years
-        edges = query.edges(rows[0]["first_ms"], now_ms, "The time from the first entry to now")
-        earlier = min(edges[0], 0) - 1  # The start of a bucket for entries before the last pause.
-        result = self._entries(context, [earlier, *edges])
-        buckets = [row["bucket"] for row in result.rows if row["bucket"] != earlier]
-        edges = edges[bisect_left(edges, buckets[0]) :] if buckets else []
-        return edges, QueryResult(result.rows, years.provenance + result.provenance)
+def _entries(runner: FunnelQueryRunner, context: QueryContext, edges: Sequence[int]) -> QueryResult:
+    """Count units by the bucket of their entry. A visitor counts once in each bucket."""
+    starts = edges[:-1]
+    return runner.fetch(
+        context, lambda profile: trend(context.counted(profile, edges_ms=starts), starts)
+    )
 
-    def _entries(self, context: QueryContext, edges: Sequence[int]) -> QueryResult:
-        """Count units by the bucket of their entry. A visitor counts once in each bucket."""
-        starts = edges[:-1]
-        return self._fetch(context, lambda counted: trend(counted, starts), starts)
 
-    def _possible_entries(self, context: QueryContext, edges: Sequence[int]) -> QueryResult:
-        statement = possible_entries(
-            context.definition, context.params, context.profile, edges[:-1]
-        )
-        return self._runner.fetch_events(context, statement)
+def _possible_entries(
+    runner: FunnelQueryRunner, context: QueryContext, edges: Sequence[int]
+) -> QueryResult:
+    statement = possible_entries(context.definition, context.params, context.profile, edges[:-1])
+    return runner.fetch_events(context, statement)
 
-    def timing(self, workspace_id: WorkspaceId, funnel_id: str, query: TimingQuery) -> TimingRecord:
-        return self.compute_timing(self._prepare(workspace_id, funnel_id, query), query)
 
-    def compute_timing(self, context: QueryContext, query: TimingQuery) -> TimingRecord:
-        """Compute the times between steps of a prepared query."""
-        n = len(context.definition.steps)
-        extra = _requested_pair(query, n)
-        pairs = [(1, n), *pairwise(range(1, n + 1)), *extra]
-        result = self._fetch(context, lambda counted: timing(counted, pairs, BIN_EDGES_MS))
-        [row] = result.rows
-        overall, *others = [_durations(pair, row, place) for place, pair in enumerate(pairs)]
-        return TimingRecord.model_validate(
-            {
-                **head_of(context, result.provenance),
-                "overall": overall,
-                "steps": others[: n - 1],
-                "pair": others[n - 1] if extra else None,
-            }
-        )
+def read_timing(
+    runner: FunnelQueryRunner, context: QueryContext, query: TimingQuery
+) -> TimingRecord:
+    """Returns the times between steps and overall, with exact quantiles and histograms."""
+    n = len(context.definition.steps)
+    extra = _requested_pair(query, n)
+    pairs = [(1, n), *pairwise(range(1, n + 1)), *extra]
+    result = runner.fetch(
+        context, lambda profile: timing(context.counted(profile), pairs, BIN_EDGES_MS)
+    )
+    [row] = result.rows
+    overall, *others = [_durations(pair, row, index) for index, pair in enumerate(pairs)]
+    return TimingRecord.model_validate(
+        {
+            **head_of(context, result.provenance),
+            "overall": overall,
+            "steps": others[: n - 1],
+            "pair": others[n - 1] if extra else None,
+        }
+    )
 
-    def next_events(
-        self, workspace_id: WorkspaceId, funnel_id: str, query: NextQuery
-    ) -> NextRecord:
-        return self.find_next_events(self._prepare(workspace_id, funnel_id, query), query)
 
-    def find_next_events(self, context: QueryContext, query: NextQuery) -> NextRecord:
-        """Find the next events of a prepared query."""
-        n = len(context.definition.steps)
-        if query.step >= n:
-            raise unfit_parameters({"step": f"Must be less than {n}: this funnel has {n} steps."})
-        outcome = None if query.outcome is None else Outcome(query.outcome)
-        counts_attempts = context.definition.counting_unit is CountingUnit.ATTEMPT
-        result = self._fetch(
-            context,
-            lambda counted: next_events(
-                counted,
-                query.step,
-                outcome,
-                query.page_size,
-                of_visitors=query.of == "visitor" and counts_attempts,
-            ),
-        )
-        total, *rows = result.rows
-        return NextRecord.model_validate(
-            {
-                **head_of(context, result.provenance),
-                "step": query.step,
-                "stopped": total["stopped"],
-                "silent": total["stopped"] - total["units"],
-                "data": [_next_event(row, total["stopped"]) for row in rows],
-            }
-        )
-
-    def _fetch(
-        self,
-        context: QueryContext,
-        statement_of: Callable[[CountedUnits], Statement],
-        edges_ms: Sequence[int] | None = None,
-    ) -> QueryResult:
-        """Run a statement over counted units. edges_ms: see `CountedUnits`."""
-        return self._runner.fetch(
-            context,
-            lambda profile: statement_of(
-                CountedUnits(context.definition, context.params, profile, edges_ms=edges_ms)
-            ),
-        )
-
-    def _prepare(
-        self, workspace_id: WorkspaceId, funnel_id: str, query: AdHocQuery
-    ) -> QueryContext:
-        source = SavedFunnel(funnel_id, query.revision)
-        return self._runner.prepare(workspace_id, source, query.selection())
+def read_next(runner: FunnelQueryRunner, context: QueryContext, query: NextQuery) -> NextRecord:
+    """Returns the most frequent events of units after the step at which they stopped."""
+    check_step(context.definition, query.step)
+    outcome = None if query.outcome is None else Outcome(query.outcome)
+    counts_attempts = context.definition.counting_unit is CountingUnit.ATTEMPT
+    result = runner.fetch(
+        context,
+        lambda profile: next_events(
+            context.counted(profile),
+            query.step,
+            outcome,
+            query.page_size,
+            of_visitors=query.of == "visitor" and counts_attempts,
+        ),
+    )
+    total, *rows = result.rows
+    return NextRecord.model_validate(
+        {
+            **head_of(context, result.provenance),
+            "step": query.step,
+            "stopped": total["stopped"],
+            "silent": total["stopped"] - total["units"],
+            "data": [_next_event(row, total["stopped"]) for row in rows],
+        }
+    )
 
 
 def _after_last_pause(result: QueryResult) -> Sequence[Mapping[str, Any]]:
@@ -268,31 +235,19 @@ def _requested_pair(query: TimingQuery, n: int) -> list[tuple[int, int]]:
     return [(first, last)]
 
 
-def _durations(pair: tuple[int, int], row: Mapping[str, Any], place: int) -> DurationsRecord:
-    units = row[f"units_{place}"]
-    figures: Sequence[float | None] = (None,) * 8
+def _durations(pair: tuple[int, int], row: Mapping[str, Any], index: int) -> DurationsRecord:
+    units = row[f"units_{index}"]
+    minutes: Sequence[float | None] = (None,) * len(_DURATIONS)
     if units:
-        durations_ms = (
-            row[f"mean_{place}"],
-            row[f"least_{place}"],
-            *row[f"quantiles_{place}"],
-            row[f"most_{place}"],
-        )
-        figures = [duration_ms / MS_PER_MINUTE for duration_ms in durations_ms]
-    mean, shortest, p25, median, p75, p90, p95, longest = figures
+        mean, least, most = (row[f"{name}_{index}"] for name in ("mean", "least", "most"))
+        durations_ms = (mean, least, *row[f"quantiles_{index}"], most)
+        minutes = [duration_ms / MS_PER_MINUTE for duration_ms in durations_ms]
     return DurationsRecord(
         from_=pair[0],
         to=pair[1],
         units=units,
-        mean_minutes=mean,
-        min_minutes=shortest,
-        p25_minutes=p25,
-        median_minutes=median,
-        p75_minutes=p75,
-        p90_minutes=p90,
-        p95_minutes=p95,
-        max_minutes=longest,
-        histogram=_histogram(dict(row[f"bins_{place}"])),
+        histogram=_histogram(dict(row[f"bins_{index}"])),
+        **dict(zip(_DURATIONS, minutes, strict=True)),
     )
 
 

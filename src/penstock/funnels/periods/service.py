@@ -5,12 +5,11 @@ age".
 from collections.abc import Iterator
 
 from penstock.base.clock import iso
-from penstock.base.ids import WorkspaceId
 from penstock.base.rates import Share
 from penstock.base.scalar import tagged
 from penstock.funnels.comparisons.proportions import MIN_UNITS, newcombe_interval
 from penstock.funnels.insights.schema import TrendBucketRecord, TrendQuery
-from penstock.funnels.insights.service import InsightService
+from penstock.funnels.insights.service import read_trend
 from penstock.funnels.periods.schema import (
     Answer,
     ChangeRecord,
@@ -25,10 +24,9 @@ from penstock.funnels.periods.sentences import summary
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.parameters import unfit_parameters
-from penstock.funnels.queries.resolve import SavedFunnel
-from penstock.funnels.queries.schema import CohortKeyRecord, HeadRecord
+from penstock.funnels.queries.schema import CohortKeyRecord
 from penstock.funnels.results.schema import AggregateRecord, CohortRecord, RangeRecord
-from penstock.funnels.results.service import ResultsService
+from penstock.funnels.results.service import report_of
 from penstock.funnels.statements.query import Statement
 from penstock.warehouse.queries import load
 
@@ -36,97 +34,67 @@ _LATE_SHARE = 0.1
 """Share of late events from which the earlier period looks better than it did then."""
 
 
-class PeriodsService:
-    """Comparisons of periods. Its methods block, so call them from a worker thread."""
-
-    def __init__(
-        self, runner: FunnelQueryRunner, results: ResultsService, insights: InsightService
-    ) -> None:
-        self._runner, self._results, self._insights = runner, results, insights
-
-    def compare(
-        self, workspace_id: WorkspaceId, funnel_id: str, query: PeriodsQuery
-    ) -> PeriodsRecord:
-        """Compare two periods of a saved funnel.
-
-        Raises the same errors as `FunnelQueryRunner.prepare` and `compare_prepared`.
-        """
-        source = SavedFunnel(funnel_id, query.revision)
-        context = self._runner.prepare(workspace_id, source, query.selection())
-        return self.compare_prepared(context, query)
-
-    def compare_prepared(self, context: QueryContext, query: PeriodsQuery) -> PeriodsRecord:
-        """Compare the period of a prepared query, which has the largest page of cohorts.
-
-        Raises Malformed if the funnel has no conversion window.
-        """
-        if context.definition.window_s is None:
-            raise unfit_parameters(
-                {
-                    "window": "Without a conversion window, no unit settles. "
-                    "Send a window, such as 30d."
-                }
-            )
-        span = (query.compare_start_at, query.compare_end_at)
-        as_of_ms = context.params.evaluated_at_ms - (query.start_at - query.compare_start_at)
-        earlier_context = self._runner.move(context, *span, as_of_ms)
-        report, earlier = map(self._results.report, (context, earlier_context))
-        head = {name: getattr(report, name) for name in HeadRecord.model_fields}
-        now, before = report.aggregate, earlier.aggregate
-        return PeriodsRecord(
-            **head,
-            summary=summary(
-                now, before, report.period, earlier.period, context.definition.unit_word
-            ),
-            aggregate=now,
-            earlier=EarlierPeriodRecord(
-                period=earlier.period,
-                evaluated_at=iso(earlier_context.params.evaluated_at_ms),
-                aggregate=before,
-            ),
-            settled_rate=_completion_change(now, before),
-            steps=list(_step_changes(now, before)),
-            cohorts=list(_cohort_changes(report.cohorts.data, earlier.cohorts.data)),
-            trend=self._trend(context, earlier_context, query),
-            notes=list(self._notes(earlier_context)),
+def compare_periods(
+    runner: FunnelQueryRunner, context: QueryContext, query: PeriodsQuery
+) -> PeriodsRecord:
+    """Compares a period with an earlier one, which is counted as it looked when it was as old."""
+    if context.definition.window_s is None:
+        raise unfit_parameters(
+            {"window": "Without a conversion window, no unit settles. Send a window, such as 30d."}
         )
+    span = (query.compare_start_at, query.compare_end_at)
+    as_of_ms = context.params.evaluated_at_ms - (query.start_at - query.compare_start_at)
+    earlier_context = runner.move(context, *span, as_of_ms)
+    report, earlier = (report_of(runner, part) for part in (context, earlier_context))
+    now, before = report.aggregate, earlier.aggregate
+    return PeriodsRecord(
+        **report.head(),
+        summary=summary(now, before, report.period, earlier.period, context.definition.unit_word),
+        aggregate=now,
+        earlier=EarlierPeriodRecord(
+            period=earlier.period,
+            evaluated_at=iso(earlier_context.params.evaluated_at_ms),
+            aggregate=before,
+        ),
+        settled_rate=_completion_change(now, before),
+        steps=list(_step_changes(now, before)),
+        cohorts=list(_cohort_changes(report.cohorts.data, earlier.cohorts.data)),
+        trend=_trend(runner, context, earlier_context, query),
+        notes=list(_notes(runner, earlier_context)),
+    )
 
-    def _trend(
-        self, context: QueryContext, earlier: QueryContext, query: PeriodsQuery
-    ) -> list[DayChangeRecord] | None:
-        """Return the days of both periods side by side; None if there are too many."""
-        by_day = TrendQuery.model_validate({"timezone": query.timezone})
-        if by_day.edges_or_none(query.start_at, query.end_at - 1) is None:
-            return None
-        days, days_before = (
-            self._insights.compute_trend(part, by_day).data for part in (context, earlier)
-        )
-        return [
-            DayChangeRecord(
-                bucket=day,
-                bucket_before=day_before,
-                settled_rate=change(*map(_settled_share, (day, day_before))),
-            )
-            # Their numbers of days differ only if a time zone skipped a day.
-            for day, day_before in zip(days, days_before, strict=False)
-        ]
 
-    def _notes(self, earlier: QueryContext) -> Iterator[str]:
-        params = earlier.params
-        statement = Statement(
-            load("penstock.funnels.periods", "count_late_events"),
-            {
-                "websites": list(params.website_ids),
-                "start": params.start_ms,
-                "end": params.end_ms,
-            },
+def _trend(
+    runner: FunnelQueryRunner, context: QueryContext, earlier: QueryContext, query: PeriodsQuery
+) -> list[DayChangeRecord] | None:
+    """Return the days of both periods side by side; None if there are too many."""
+    by_day = TrendQuery.model_validate({"timezone": query.timezone})
+    if by_day.edges_or_none(query.start_at, query.end_at - 1) is None:
+        return None
+    days, days_before = (read_trend(runner, part, by_day).data for part in (context, earlier))
+    return [
+        DayChangeRecord(
+            bucket=day,
+            bucket_before=day_before,
+            settled_rate=change(*map(_settled_share, (day, day_before))),
         )
-        [row] = self._runner.fetch_events(earlier, statement).rows
-        if row["events"] and row["late"] / row["events"] >= _LATE_SHARE:
-            yield (
-                f"{row['late'] / row['events']:.0%} of the earlier period's events arrived more "
-                "than an hour after they happened, so it looks better here than it did then."
-            )
+        # Their numbers of days differ only if a time zone skipped a day.
+        for day, day_before in zip(days, days_before, strict=False)
+    ]
+
+
+def _notes(runner: FunnelQueryRunner, earlier: QueryContext) -> Iterator[str]:
+    params = earlier.params
+    statement = Statement(
+        load("penstock.funnels.periods", "count_late_events"),
+        {"websites": list(params.website_ids), "start": params.start_ms, "end": params.end_ms},
+    )
+    [row] = runner.fetch_events(earlier, statement).rows
+    if row["events"] and row["late"] / row["events"] >= _LATE_SHARE:
+        yield (
+            f"{row['late'] / row['events']:.0%} of the earlier period's events arrived more "
+            "than an hour after they happened, so it looks better here than it did then."
+        )
 
 
 def change(now: Share | None, before: Share | None) -> ChangeRecord:

@@ -1,6 +1,8 @@
 """A funnel query whose definition, websites and data are known."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from penstock.base.ids import WorkspaceId
 from penstock.funnels.definitions.ad_hoc import NO_CHANGES, AdHocChanges
@@ -8,6 +10,7 @@ from penstock.funnels.definitions.model import Definition
 from penstock.funnels.internal_traffic.model import InternalTraffic
 from penstock.funnels.queries.versions import DataVersion
 from penstock.funnels.segments.schema import SavedSegmentRecord
+from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.query import DataProfile, QueryParams
 
 
@@ -36,3 +39,13 @@ class QueryContext:
     segment: SavedSegmentRecord | None = None
     internal_traffic: InternalTraffic | None = None
     only_cached: bool = False
+
+    def counted(
+        self, profile: DataProfile, *, edges_ms: Sequence[int] | None = None
+    ) -> CountedUnits:
+        """Return the counted units, for the statement over a data profile. edges_ms: see `Plan`."""
+        return CountedUnits(self.definition, self.params, profile, edges_ms=edges_ms)
+
+    def with_params(self, **changes: Any) -> "QueryContext":
+        """Return the same query with other parameters of its statements, over the same data."""
+        return replace(self, params=replace(self.params, **changes))

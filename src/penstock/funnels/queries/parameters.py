@@ -79,6 +79,13 @@ def query_params(scope: WebsiteScope, selection: Selection, evaluated_at_ms: int
     )
 
 
+def check_step(definition: Definition, step: int) -> None:
+    """Raise Malformed unless another step follows this step."""
+    n = len(definition.steps)
+    if step >= n:
+        raise unfit_parameters({"step": f"Must be less than {n}: this funnel has {n} steps."})
+
+
 def unfit_parameters(messages: Mapping[str, str], *others: Fault) -> Malformed:
     """Return the error for well-formed query parameters that do not fit the funnel.
 

@@ -29,8 +29,13 @@ class Provenance:
     is_fresh: bool
     direct_reason: DirectReason | None = None
 
-    def __add__(self, other: "Provenance") -> "Provenance":
-        """Combine two provenances: the later time, and the source that takes more work."""
+    def __add__(self, other: "Provenance | None") -> "Provenance":
+        """Combine two provenances: the later time, and the source that takes more work.
+
+        other: None if a part of the response needed no statement.
+        """
+        if other is None:
+            return self
         sources = {self.served_from, other.served_from}
         return Provenance(
             max(self.computed_at_ms, other.computed_at_ms),

@@ -4,7 +4,7 @@ import csv
 from dataclasses import replace
 from enum import StrEnum
 from operator import not_
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -206,6 +206,15 @@ class CohortQuery(AdHocQuery):
         return replace(super().selection(), cohort=self.cohort or {})
 
 
+EventsOf = Annotated[
+    Literal["unit", "visitor"],
+    Field(
+        description="unit: events of the unit, which for an attempt have its ID. visitor: all "
+        "events of the attempt's visitors."
+    ),
+]
+
+
 class CohortKeyRecord(Record):
     cohort: Annotated[
         dict[str, Scalar | None], Field(description="Typed entry values; null if missing.")
@@ -378,3 +387,7 @@ class HeadRecord(Record):
             "and what happened to internal traffic; null if there is nothing to say."
         ),
     ]
+
+    def head(self) -> dict[str, Any]:
+        """Return the fields of the head, for another response about the same rows."""
+        return {name: getattr(self, name) for name in HeadRecord.model_fields}

@@ -12,17 +12,14 @@ from typing import IO, Any
 from pydantic import BaseModel
 
 from penstock.base.clock import iso_or_none
-from penstock.base.ids import WorkspaceId
 from penstock.base.scalar import untagged
 from penstock.base.temporary_files import NamedFile, temporary_file
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.provenance import empty_result, question_record
-from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.queries.schema import AskedRecord, CoverageRecord
 from penstock.funnels.results.schema import AggregateRecord, DataQualityRecord, ExportQuery
-from penstock.funnels.results.service import ResultsService
 from penstock.funnels.results.shaping import (
     data_quality,
     identify,
@@ -31,7 +28,6 @@ from penstock.funnels.results.shaping import (
 )
 from penstock.funnels.results.tables import Column, Figures, Format, TableRow, write_rows
 from penstock.funnels.results.tally import Tally
-from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.statements import figures
 from penstock.funnels.statements.report import build_export
 from penstock.http.answers import file_name
@@ -58,47 +54,38 @@ _TYPES: Mapping[Any, type] = {int: int, bool: bool, str | None: str, float | Non
 """Type of a column by type of the API field. All other fields become JSON."""
 
 
-class ReportExporter:
-    """Writes reports to files. Its methods block, so call them from a worker thread."""
+def export_funnel(
+    runner: FunnelQueryRunner, context: QueryContext, query: ExportQuery
+) -> NamedFile:
+    """Returns a CSV, JSON or Parquet file with one row for the total and one for each cohort."""
+    definition, params = context.definition, context.params
+    describe = partial(_describe, runner, context)
 
-    def __init__(
-        self, runner: FunnelQueryRunner, funnels: FunnelService, results: ResultsService
-    ) -> None:
-        self._runner, self._funnels, self._results = runner, funnels, results
+    with temporary_file() as file:
 
-    def export(self, workspace_id: WorkspaceId, funnel_id: str, query: ExportQuery) -> NamedFile:
-        """Write the whole table. Raises the same errors as `FunnelQueryRunner.prepare`."""
-        source = SavedFunnel(funnel_id, query.revision)
-        context = self._runner.prepare(workspace_id, source, query.selection())
-        build_statement = partial(build_export, context.definition, context.params)
-        describe = partial(self._describe, context)
+        def write(blocks: Iterable[Sequence[Mapping[str, Any]]]) -> None:
+            file.seek(0)
+            file.truncate()
+            write_table(definition, blocks, describe, Format(query.format), file)
 
-        with temporary_file() as file:
+        runner.stream(context, partial(build_export, definition, params), write)
+        title = runner.funnel_name(context)
+    return NamedFile(file, file_name(title, params.start_ms, params.end_ms, query.format))
 
-            def write(blocks: Iterable[Sequence[Mapping[str, Any]]]) -> None:
-                file.seek(0)
-                file.truncate()
-                write_table(context.definition, blocks, describe, Format(query.format), file)
 
-            self._runner.stream(context, build_statement, write)
-            title = self._funnels.get(workspace_id, funnel_id).name
-        params = context.params
-        return NamedFile(file, file_name(title, params.start_ms, params.end_ms, query.format))
-
-    def _describe(self, context: QueryContext, total: Mapping[str, Any]) -> Details:
-        lost = self._results.count_lost_events(context)
-        quality = data_quality(context.definition, total, lost)
-        provenance = empty_result(context).provenance
-        return {
-            "definition_revision": context.revision,
-            "period_start_at": iso_or_none(context.params.start_ms),
-            "period_end_at": iso_or_none(context.params.end_ms),
-            **_fields(_AD_HOC, question_record(context)),
-            **_fields(_QUALITY, quality),
-            **_fields(
-                _COVERAGE, self._results.coverage(context, provenance, total["open_windows"])
-            ),
-        }
+def _describe(
+    runner: FunnelQueryRunner, context: QueryContext, total: Mapping[str, Any]
+) -> Details:
+    quality = data_quality(context.definition, total, runner.count_lost_events(context))
+    provenance = empty_result(context).provenance
+    return {
+        "definition_revision": context.revision,
+        "period_start_at": iso_or_none(context.params.start_ms),
+        "period_end_at": iso_or_none(context.params.end_ms),
+        **_fields(_AD_HOC, question_record(context)),
+        **_fields(_QUALITY, quality),
+        **_fields(_COVERAGE, runner.coverage(context, provenance, total["open_windows"])),
+    }
 
 
 def write_table(

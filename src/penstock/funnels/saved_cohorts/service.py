@@ -28,7 +28,6 @@ from penstock.base.paging import Listing, Page
 from penstock.funnels.definitions.builtins import COHORT
 from penstock.funnels.pipeline import FunnelQueryRunner, RowBlocks
 from penstock.funnels.queries.context import QueryContext
-from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.saved_cohorts import store
 from penstock.funnels.saved_cohorts.model import (
     MAX_VISITORS,
@@ -42,8 +41,6 @@ from penstock.funnels.saved_cohorts.schema import (
     CohortVisitorRecord,
     SavedCohortRecord,
 )
-from penstock.funnels.statements.counted_units import CountedUnits
-from penstock.funnels.statements.query import DataProfile
 from penstock.funnels.statements.unit_visitors import visitor_keys, visitors_page
 from penstock.funnels.statements.units import UnitConditions
 from penstock.funnels.units.schema import UnitListQuery
@@ -67,9 +64,6 @@ class _Units(NamedTuple):
 
     context: QueryContext
     conditions: UnitConditions
-
-    def counted(self, profile: DataProfile) -> CountedUnits:
-        return CountedUnits(self.context.definition, self.context.params, profile)
 
 
 class SavedCohortService:
@@ -200,7 +194,7 @@ class SavedCohortService:
         self._runner.stream(
             units.context,
             lambda profile: visitor_keys(
-                units.counted(profile), units.conditions, MAX_VISITORS + 1
+                units.context.counted(profile), units.conditions, MAX_VISITORS + 1
             ),
             read,
         )
@@ -220,7 +214,7 @@ class SavedCohortService:
         units = self._units_of_rule(workspace_id, cohort)
         result = self._runner.fetch(
             units.context,
-            lambda profile: visitors_page(units.counted(profile), units.conditions, page),
+            lambda profile: visitors_page(units.context.counted(profile), units.conditions, page),
         )
         total = result.rows[0]["total"] if result.rows else 0
         if not result.rows and page.number > 1:
@@ -245,8 +239,7 @@ class SavedCohortService:
         return {cohort.id: cohort.name for cohort in cohorts if cohort is not None}
 
     def _units(self, workspace_id: WorkspaceId, funnel_id: str, query: UnitListQuery) -> _Units:
-        source = SavedFunnel(funnel_id, query.revision)
-        context = self._runner.prepare(workspace_id, source, query.selection())
+        context = self._runner.prepare_saved(workspace_id, funnel_id, query)
         return _Units(context, unit_conditions(self._runner, context, query))
 
     def _units_of_rule(self, workspace_id: WorkspaceId, cohort: SavedCohortRecord) -> _Units:
@@ -304,7 +297,9 @@ class SavedCohortService:
         everyone = Page(1, MAX_VISITORS)
         self._runner.stream(
             units.context,
-            lambda profile: visitors_page(units.counted(profile), units.conditions, everyone),
+            lambda profile: visitors_page(
+                units.context.counted(profile), units.conditions, everyone
+            ),
             read,
         )
         return rows

@@ -4,7 +4,6 @@ from typing import Literal
 
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
-from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.drivers import AfterStep, median_time
 
 
@@ -16,12 +15,7 @@ def events_after_step(
     of: the events of each unit, or all events of its visitors. Raises the same errors as
     `FunnelQueryRunner.fetch`.
     """
-    [row] = runner.fetch(
-        context,
-        lambda profile: median_time(
-            CountedUnits(context.definition, context.params, profile), step
-        ),
-    ).rows
+    [row] = runner.fetch(context, lambda profile: median_time(context.counted(profile), step)).rows
     if not row["units"]:
         return None
     of_visitors = of == "visitor" and bool(context.definition.attempt_keys)

@@ -3,23 +3,24 @@
 from collections.abc import Iterator, Sequence
 from functools import partial
 from operator import itemgetter
-from typing import IO, Any
+from typing import Any
 
 from penstock.base.chunks import chunks
 from penstock.base.errors import Malformed
-from penstock.base.ids import WorkspaceId
 from penstock.base.temporary_files import NamedFile, temporary_file
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.pipeline import FunnelQueryRunner, RowBlocks
 from penstock.funnels.queries.context import QueryContext
-from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.results.tables import Column, Format, TableRow, write_rows
-from penstock.funnels.saved.service import FunnelService
-from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.runs import RUN_COLUMNS
 from penstock.funnels.statements.units import units_page
 from penstock.funnels.units.schema import UnitExportQuery, UnitRecord
-from penstock.funnels.units.service import UnitService, unit_conditions, unit_order, unit_record
+from penstock.funnels.units.service import (
+    read_details,
+    unit_conditions,
+    unit_order,
+    unit_record,
+)
 from penstock.http.answers import file_name
 
 MAX_UNITS = 100_000
@@ -55,70 +56,51 @@ _READ = (
 """Columns of `units_page` that `unit_record` reads. For a run, it also reads `RUN_COLUMNS`."""
 
 
-class UnitExporter:
-    """Writes lists of units to files. Methods block: call them from a worker thread."""
+def export_units(
+    runner: FunnelQueryRunner, context: QueryContext, query: UnitExportQuery
+) -> NamedFile:
+    """Returns a CSV, JSON or Parquet file with a row for each unit of the list, on all pages.
 
-    def __init__(
-        self, runner: FunnelQueryRunner, funnels: FunnelService, units: UnitService
-    ) -> None:
-        self._runner, self._funnels, self._units = runner, funnels, units
+    At most 100,000 units.
+    """
+    conditions = unit_conditions(runner, context, query)
+    columns = _columns_of(context.definition)
+    rows: list[tuple[Any, ...]] = []  # Tuples take a third of the memory of dictionaries.
 
-    def export(
-        self, workspace_id: WorkspaceId, funnel_id: str, query: UnitExportQuery
-    ) -> NamedFile:
-        """Write all units of a list.
+    def read(blocks: RowBlocks) -> None:
+        rows.clear()
+        for block in blocks:
+            _check_total(block[0]["total"] if block else 0)
+            rows.extend(map(itemgetter(*columns), block))
 
-        Raises Malformed if there are too many units or if a parameter does not fit the funnel, and
-        the same errors as `FunnelQueryRunner.prepare`.
-        """
-        source = SavedFunnel(funnel_id, query.revision)
-        context = self._runner.prepare(workspace_id, source, query.selection())
-        conditions = unit_conditions(self._runner, context, query)
-        columns = _columns_of(context.definition)
-        rows: list[tuple[Any, ...]] = []  # Tuples take a third of the memory of dictionaries.
-
-        def read(blocks: RowBlocks) -> None:
-            rows.clear()
-            for block in blocks:
-                _check_total(block[0]["total"] if block else 0)
-                rows.extend(map(itemgetter(*columns), block))
-
-        self._runner.stream(
-            context,
-            lambda profile: units_page(
-                CountedUnits(context.definition, context.params, profile),
-                conditions,
-                unit_order(query),
-                None,
-                MAX_UNITS,
-            ),
-            read,
+    runner.stream(
+        context,
+        lambda profile: units_page(
+            context.counted(profile), conditions, unit_order(query), None, MAX_UNITS
+        ),
+        read,
+    )
+    title = f"{runner.funnel_name(context)} {context.definition.unit_word}s"
+    with temporary_file() as file:
+        write_rows(
+            context.definition.breakdown_properties,
+            [Column(name, column_type) for name, column_type in _COLUMNS.items()],
+            map(partial(_block, runner, context), chunks(rows, _UNITS_PER_READ)),
+            Format(query.format),
+            file,
+            label="unit",
         )
-        title = self._funnels.get(workspace_id, funnel_id).name
-        with temporary_file() as file:
-            self._write(context, rows, Format(query.format), file)
-        params = context.params
-        title = f"{title} {context.definition.unit_word}s"
-        name = file_name(title, params.start_ms, params.end_ms, query.format)
-        return NamedFile(file, name)
+    params = context.params
+    return NamedFile(file, file_name(title, params.start_ms, params.end_ms, query.format))
 
-    def _write(
-        self,
-        context: QueryContext,
-        rows: Sequence[tuple[Any, ...]],
-        table_format: Format,
-        file: IO[bytes],
-    ) -> None:
-        columns = [Column(name, column_type) for name, column_type in _COLUMNS.items()]
-        properties = context.definition.breakdown_properties
-        blocks = map(partial(self._block, context), chunks(rows, _UNITS_PER_READ))
-        write_rows(properties, columns, blocks, table_format, file, label="unit")
 
-    def _block(self, context: QueryContext, values: Sequence[tuple[Any, ...]]) -> list[TableRow]:
-        columns = _columns_of(context.definition)
-        rows = [dict(zip(columns, row, strict=True)) for row in values]
-        details = self._units.details(context, rows)
-        return list(_table_rows(unit_record(context, row, details) for row in rows))
+def _block(
+    runner: FunnelQueryRunner, context: QueryContext, values: Sequence[tuple[Any, ...]]
+) -> list[TableRow]:
+    columns = _columns_of(context.definition)
+    rows = [dict(zip(columns, row, strict=True)) for row in values]
+    details = read_details(runner, context, rows)
+    return list(_table_rows(unit_record(context, row, details) for row in rows))
 
 
 def _columns_of(definition: Definition) -> tuple[str, ...]:

@@ -3,23 +3,20 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import DecodeError, json
 
 from penstock.base.clock import iso, iso_or_none
 from penstock.base.cursors import decode_cursor, encode_cursor
 from penstock.base.errors import Fault
-from penstock.base.ids import WorkspaceId
-from penstock.base.scalar import untagged
+from penstock.base.scalar import Scalar, untagged
 from penstock.funnels.definitions.model import CountingUnit, Definition
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.parameters import unfit_parameters
 from penstock.funnels.queries.provenance import Provenance, head_of
-from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.queries.schema import ServedFrom
-from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.drivers import EventCondition
 from penstock.funnels.statements.matching import KINDS_BY_TYPE
 from penstock.funnels.statements.one_unit import unit_names
@@ -59,133 +56,120 @@ class UnitDetails:
     provenance: Provenance | None
 
 
-class UnitService:
-    """Lists counted units. Methods block: call them from a worker thread."""
-
-    def __init__(self, runner: FunnelQueryRunner) -> None:
-        self._runner = runner
-
-    def units(self, workspace_id: WorkspaceId, funnel_id: str, query: UnitsQuery) -> UnitsRecord:
-        """Return a page of units.
-
-        Raises Malformed if a parameter does not fit the funnel, and the same errors as
-        `FunnelQueryRunner.prepare`.
-        """
-        source = SavedFunnel(funnel_id, query.revision)
-        context = self._runner.prepare(workspace_id, source, query.selection())
-        fingerprint = _query_fingerprint(funnel_id, query)
-        after = None
-        if query.cursor is not None:
-            now_ms = self._runner.now_ms()
-            evaluated_at_ms, after = _position(query.cursor, fingerprint, now_ms)
-            # All pages have the evaluation time of the first, so no unit changes its outcome.
-            params = replace(context.params, evaluated_at_ms=evaluated_at_ms)
-            context = replace(context, params=params)
-        conditions = unit_conditions(self._runner, context, query)
-        result = self._runner.fetch(
-            context,
-            lambda profile: units_page(
-                CountedUnits(context.definition, context.params, profile),
-                conditions,
-                unit_order(query),
-                after,
-                query.page_size + 1,
-            ),
-        )
-        rows = result.rows[: query.page_size]
-        details = self.details(context, rows)
-        provenance = result.provenance
-        if details.provenance is not None and provenance.served_from is not ServedFrom.OUTCOMES:
-            provenance += details.provenance
-        has_more = len(result.rows) > len(rows)
-        return UnitsRecord.model_validate(
-            {
-                **head_of(context, provenance),
-                "total": result.rows[0]["total"] if result.rows else 0,
-                "nextCursor": _cursor(context, fingerprint, rows[-1]) if has_more else None,
-                "data": [unit_record(context, row, details) for row in rows],
-            }
-        )
-
-    def details(self, context: QueryContext, rows: Sequence[Mapping[str, Any]]) -> UnitDetails:
-        """Return what a list shows of units in addition to the rows of `units_page`."""
-        if not rows:
-            return UnitDetails({}, {}, None)
-        names = self.names_of(context, rows)
-        definition, owner = context.definition, "unit"
-        if definition.repeat:  # A run has the events of its visitor.
-            definition, owner = by_visitor(definition), "visitor"
-        keys = sorted({row[owner] for row in rows})
-        active = self._runner.fetch_events(
-            context, last_activity(definition, context.params, context.profile, keys)
-        )
-        provenance = active.provenance
-        if names.provenance is not None:
-            provenance += names.provenance
-        last_ms = {row["unit"]: row["last_ts"] for row in active.rows}
-        return UnitDetails(
-            names.by_unit,
-            {row["unit"]: last_ms[row[owner]] for row in rows if row[owner] in last_ms},
-            provenance,
-        )
-
-    def names_of(self, context: QueryContext, rows: Sequence[Mapping[str, Any]]) -> UnitNames:
-        """Return the names of counted units.
-
-        rows: their unit and entry_ts; for runs, also visitor and entry_id.
-        """
-        if not context.definition.repeat:
-            entries_ms = [row["entry_ts"] for row in rows]
-            return self.names(context, [row["unit"] for row in rows], entries_ms=entries_ms)
-        visitors = self.names(
-            context, sorted({row["visitor"] for row in rows}), by_visitor(context.definition)
-        )
-        runs = {
-            row["unit"]: run_name(visitors.by_unit.get(row["visitor"], ""), row["entry_id"])
-            for row in rows
+def list_units(runner: FunnelQueryRunner, context: QueryContext, query: UnitsQuery) -> UnitsRecord:
+    """Returns the attempts or visitors that a report counts, newest entry first by default."""
+    fingerprint = _query_fingerprint(context, query)
+    after = None
+    if query.cursor is not None:
+        evaluated_at_ms, after = _position(query.cursor, fingerprint, runner.now_ms())
+        # All pages have the evaluation time of the first, so no unit changes its outcome.
+        context = context.with_params(evaluated_at_ms=evaluated_at_ms)
+    conditions = unit_conditions(runner, context, query)
+    limit = query.page_size + 1
+    result = runner.fetch(
+        context,
+        lambda profile: units_page(
+            context.counted(profile), conditions, unit_order(query), after, limit
+        ),
+    )
+    rows = result.rows[: query.page_size]
+    details = read_details(runner, context, rows)
+    provenance = result.provenance
+    if provenance.served_from is not ServedFrom.OUTCOMES:
+        provenance += details.provenance
+    has_more = len(result.rows) > len(rows)
+    return UnitsRecord.model_validate(
+        {
+            **head_of(context, provenance),
+            "total": result.rows[0]["total"] if result.rows else 0,
+            "nextCursor": _cursor(context, fingerprint, rows[-1]) if has_more else None,
+            "data": [unit_record(context, row, details) for row in rows],
         }
-        return UnitNames(runs, visitors.provenance)
+    )
 
-    def names(
-        self,
-        context: QueryContext,
-        units: Sequence[int],
-        definition: Definition | None = None,
-        *,
-        every_name: bool = False,
-        entries_ms: Sequence[int] | None = None,
-    ) -> UnitNames:
-        """Return the names of units.
 
-        definition: the definition whose units these are, if it counts units differently from the
-        query. every_name: include units that match no row. entries_ms: the times at which the units
-        entered, if known.
-        """
-        if not units:
-            return UnitNames({}, None)
-        definition = definition or context.definition
-        statement = unit_names(
-            definition,
-            context.params,
-            context.profile,
-            units,
-            every_name=every_name,
-            entries_ms=entries_ms,
-        )
-        result = self._runner.fetch_events(context, statement)
-        if not definition.attempt_keys:
-            return UnitNames({row["unit"]: row["name"] for row in result.rows}, result.provenance)
-        provenance = result.provenance
-        visitors = UnitNames({}, None)
-        if definition.follows_merges:
-            keys = sorted({row["visitor"] for row in result.rows})
-            visitors = self.names(context, keys, by_visitor(definition), every_name=True)
-        if visitors.provenance is not None:
-            provenance += visitors.provenance
-        return UnitNames(
-            {row["unit"]: attempt_name(definition, row, visitors.by_unit) for row in result.rows},
-            provenance,
-        )
+def read_details(
+    runner: FunnelQueryRunner, context: QueryContext, rows: Sequence[Mapping[str, Any]]
+) -> UnitDetails:
+    """Return what a list shows of units in addition to the rows of `units_page`."""
+    if not rows:
+        return UnitDetails({}, {}, None)
+    names = names_of(runner, context, rows)
+    definition, owner = context.definition, "unit"
+    if definition.repeat:  # A run has the events of its visitor.
+        definition, owner = by_visitor(definition), "visitor"
+    keys = sorted({row[owner] for row in rows})
+    active = runner.fetch_events(
+        context, last_activity(definition, context.params, context.profile, keys)
+    )
+    provenance = active.provenance
+    provenance += names.provenance
+    last_ms = {row["unit"]: row["last_ts"] for row in active.rows}
+    return UnitDetails(
+        names.by_unit,
+        {row["unit"]: last_ms[row[owner]] for row in rows if row[owner] in last_ms},
+        provenance,
+    )
+
+
+def names_of(
+    runner: FunnelQueryRunner, context: QueryContext, rows: Sequence[Mapping[str, Any]]
+) -> UnitNames:
+    """Return the names of counted units.
+
+    rows: their unit and entry_ts; for runs, also visitor and entry_id.
+    """
+    if not context.definition.repeat:
+        entries_ms = [row["entry_ts"] for row in rows]
+        return read_names(runner, context, [row["unit"] for row in rows], entries_ms=entries_ms)
+    keys = sorted({row["visitor"] for row in rows})
+    visitors = read_names(runner, context, keys, by_visitor(context.definition))
+    runs = {
+        row["unit"]: run_name(visitors.by_unit.get(row["visitor"], ""), row["entry_id"])
+        for row in rows
+    }
+    return UnitNames(runs, visitors.provenance)
+
+
+def read_names(
+    runner: FunnelQueryRunner,
+    context: QueryContext,
+    units: Sequence[int],
+    definition: Definition | None = None,
+    *,
+    every_name: bool = False,
+    entries_ms: Sequence[int] | None = None,
+) -> UnitNames:
+    """Return the names of units.
+
+    definition: the definition whose units these are, if it counts units differently from the
+    query. every_name: include units that match no row. entries_ms: the times at which the units
+    entered, if known.
+    """
+    if not units:
+        return UnitNames({}, None)
+    definition = definition or context.definition
+    statement = unit_names(
+        definition,
+        context.params,
+        context.profile,
+        units,
+        every_name=every_name,
+        entries_ms=entries_ms,
+    )
+    result = runner.fetch_events(context, statement)
+    if not definition.attempt_keys:
+        return UnitNames({row["unit"]: row["name"] for row in result.rows}, result.provenance)
+    provenance = result.provenance
+    visitors = UnitNames({}, None)
+    if definition.follows_merges:
+        keys = sorted({row["visitor"] for row in result.rows})
+        visitors = read_names(runner, context, keys, by_visitor(definition), every_name=True)
+    provenance += visitors.provenance
+    return UnitNames(
+        {row["unit"]: attempt_name(definition, row, visitors.by_unit) for row in result.rows},
+        provenance,
+    )
 
 
 def by_visitor(definition: Definition) -> Definition:
@@ -296,8 +280,16 @@ def outcome_of(
     )
 
 
-def unit_record(context: QueryContext, row: Mapping[str, Any], details: UnitDetails) -> UnitRecord:
-    """Return the record of a unit. row: a row of `units_page`."""
+class UnitState(NamedTuple):
+    """The outcome of a unit, the last millisecond of its window, and the time of its exclusion."""
+
+    outcome: Outcome
+    window_end_ms: int | None
+    excluded_ms: int | None
+
+
+def read_state(context: QueryContext, row: Mapping[str, Any]) -> UnitState:
+    """Return the state of a unit. row: a row of `units_page` or `all_units`."""
     definition = context.definition
     window_end_ms = None if definition.window_s is None else row["window_end"]
     is_excluded = row["excluded_after"] >= 0
@@ -308,25 +300,39 @@ def unit_record(context: QueryContext, row: Mapping[str, Any], details: UnitDeta
         context.params.evaluated_at_ms,
         is_excluded=is_excluded,
     )
-    properties = definition.breakdown_properties
+    excluded_ms = row["entry_ts"] + row["excluded_after"] if is_excluded else None
+    return UnitState(outcome, window_end_ms, excluded_ms)
+
+
+def entry_values(definition: Definition, row: Mapping[str, Any]) -> dict[str, Scalar | None]:
+    """Return a unit's value of each breakdown property. row: see `read_state`."""
+    return dict(zip(definition.breakdown_properties, map(untagged, row["texts"]), strict=True))
+
+
+def unit_record(context: QueryContext, row: Mapping[str, Any], details: UnitDetails) -> UnitRecord:
+    """Return the record of a unit. row: a row of `units_page`."""
+    state = read_state(context, row)
+    is_complete = state.outcome is Outcome.COMPLETED
     return UnitRecord.model_validate(
         {
             "unit": details.names.get(row["unit"], ""),
             "entryAt": iso(row["entry_ts"]),
-            "windowEndsAt": iso_or_none(window_end_ms),
+            "windowEndsAt": iso_or_none(state.window_end_ms),
             "reached": row["reached"],
-            "outcome": outcome,
-            "completedAt": iso(row["done_ts"]) if outcome is Outcome.COMPLETED else None,
-            "excludedAt": iso(row["entry_ts"] + row["excluded_after"]) if is_excluded else None,
+            "outcome": state.outcome,
+            "completedAt": iso(row["done_ts"]) if is_complete else None,
+            "excludedAt": iso_or_none(state.excluded_ms),
             "lastActivityAt": iso_or_none(details.last_ms.get(row["unit"])),
-            "cohort": dict(zip(properties, map(untagged, row["texts"]), strict=True)),
+            "cohort": entry_values(context.definition, row),
             "sequenceSkips": row["skips"],
             "unorderedTies": row["ties"],
             "assumedOrder": row["assumed"],
             "invalidSequenceValues": row["invalid"],
             "tiedEntry": bool(row["tied"]),
             "conflictingEntryValues": [
-                name for place, name in enumerate(properties) if row["conflicts"] >> place & 1
+                name
+                for index, name in enumerate(context.definition.breakdown_properties)
+                if row["conflicts"] >> index & 1
             ],
             "severalVisitors": bool(row["several"]),
             "coarseTimes": row["coarse"],
@@ -334,10 +340,12 @@ def unit_record(context: QueryContext, row: Mapping[str, Any], details: UnitDeta
     )
 
 
-def _query_fingerprint(funnel_id: str, query: UnitsQuery) -> int:
+def _query_fingerprint(context: QueryContext, query: UnitsQuery) -> int:
     """Return a hash of the query without its page. A cursor is valid only for the same query."""
     text = query.model_dump_json(exclude={"cursor", "page_size"})
-    return int.from_bytes(blake2b(f"{funnel_id} {text}".encode(), digest_size=4).digest(), "big")
+    return int.from_bytes(
+        blake2b(f"{context.funnel_id} {text}".encode(), digest_size=4).digest(), "big"
+    )
 
 
 def _cursor(context: QueryContext, fingerprint: int, last_row: Mapping[str, Any]) -> str:

@@ -14,20 +14,15 @@ from typing import IO, Any
 from msgspec import json
 
 from penstock.base.errors import Malformed, Unavailable
-from penstock.base.ids import WorkspaceId
 from penstock.base.row_files import Cell, Row, write_rows
-from penstock.base.scalar import untagged
-from penstock.base.temporary_files import temporary_file
+from penstock.base.temporary_files import NamedFile, temporary_file
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.pipeline import FunnelQueryRunner, RowBlocks
 from penstock.funnels.queries.context import QueryContext
-from penstock.funnels.queries.resolve import SavedFunnel
-from penstock.funnels.statements.counted_units import CountedUnits
-from penstock.funnels.statements.query import DataProfile, Statement
 from penstock.funnels.statements.runs import RUN_COLUMNS
-from penstock.funnels.statements.units import Outcome, all_units
+from penstock.funnels.statements.units import all_units
 from penstock.funnels.units.schema import UnitTableQuery
-from penstock.funnels.units.service import UnitService, outcome_of
+from penstock.funnels.units.service import entry_values, names_of, read_state
 
 MAX_UNITS = 5_000_000
 """Maximum number of units in a table."""
@@ -38,47 +33,39 @@ _NAMES_AT_ONCE = 20_000
 _NEEDED = ("unit", "entry_ts", "reached", "window_end", "excluded_after", "done", "texts")
 
 
-class UnitTableWriter:
-    """Writes tables of units. Methods block: call them from a worker thread."""
+def export_unit_table(
+    runner: FunnelQueryRunner, context: QueryContext, query: UnitTableQuery
+) -> NamedFile:
+    """Returns a Parquet or NDJSON file with a row for each attempt or visitor of the report.
 
-    def __init__(self, runner: FunnelQueryRunner, units: UnitService) -> None:
-        self._runner, self._units = runner, units
-
-    def write(self, workspace_id: WorkspaceId, funnel_id: str, query: UnitTableQuery) -> IO[bytes]:
-        """Write the table to a temporary file. The caller closes it.
-
-        Raises Malformed if there are too many units, Unavailable if writing takes too long, and the
-        same errors as `FunnelQueryRunner.prepare`.
-        """
-        until_s = monotonic() + MAX_S
-        source = SavedFunnel(funnel_id, query.revision)
-        context = self._runner.prepare(workspace_id, source, query.selection())
-        with TemporaryFile() as spool:
-            save = partial(_save, context.definition, spool)
-            self._runner.stream(context, partial(_statement, context), save)
-            spool.seek(0)
-            with temporary_file() as file:
-                blocks = self._named(context, spool, until_s)
-                write_rows(_columns(context.definition), blocks, query.format, file)
-        return file
-
-    def _named(
-        self, context: QueryContext, spool: IO[bytes], until_s: float
-    ) -> Iterator[Sequence[Row]]:
-        while lines := list(islice(spool, _NAMES_AT_ONCE)):
-            if monotonic() > until_s:
-                raise Unavailable(
-                    f"Writing the table took longer than {MAX_S // 60} minutes. Choose a shorter "
-                    "period, one website or one cohort.",
-                    code="query_timeout",
-                )
-            units = [json.decode(line) for line in lines]
-            names = self._units.names_of(context, units)
-            yield [_row(context, unit, names.by_unit.get(unit["unit"], "")) for unit in units]
+    A row has the entry, the cohort, the outcome and the time of each completed step. A file has at
+    most 5,000,000 units, and is written within an hour.
+    """
+    until_s = monotonic() + MAX_S
+    with TemporaryFile() as spool:
+        save = partial(_save, context.definition, spool)
+        runner.stream(context, lambda profile: all_units(context.counted(profile)), save)
+        spool.seek(0)
+        with temporary_file() as file:
+            blocks = _named(runner, context, spool, until_s)
+            write_rows(_columns(context.definition), blocks, query.format, file)
+    return NamedFile(file, f"units.{query.format}")
 
 
-def _statement(context: QueryContext, profile: DataProfile) -> Statement:
-    return all_units(CountedUnits(context.definition, context.params, profile))
+def _named(
+    runner: FunnelQueryRunner, context: QueryContext, spool: IO[bytes], until_s: float
+) -> Iterator[Sequence[Row]]:
+    """Yield rows with names. Raises Unavailable if writing takes too long."""
+    while lines := list(islice(spool, _NAMES_AT_ONCE)):
+        if monotonic() > until_s:
+            raise Unavailable(
+                f"Writing the table took longer than {MAX_S // 60} minutes. Choose a shorter "
+                "period, one website or one cohort.",
+                code="query_timeout",
+            )
+        units = [json.decode(line) for line in lines]
+        names = names_of(runner, context, units)
+        yield [_row(context, unit, names.by_unit.get(unit["unit"], "")) for unit in units]
 
 
 def _save(definition: Definition, spool: IO[bytes], blocks: RowBlocks) -> None:
@@ -114,22 +101,16 @@ def _columns(definition: Definition) -> dict[str, Cell]:
 
 def _row(context: QueryContext, unit: Mapping[str, Any], name: str) -> Row:
     definition, evaluated_at_ms = context.definition, context.params.evaluated_at_ms
-    window_end_ms = None if definition.window_s is None else unit["window_end"]
-    is_excluded = unit["excluded_after"] >= 0
-    outcome: Outcome = outcome_of(
-        definition, unit["reached"], window_end_ms, evaluated_at_ms, is_excluded=is_excluded
-    )
+    state = read_state(context, unit)
     done = [*unit["done"][: unit["reached"]], *[None] * len(definition.steps)]
     return {
         "unit": name,
         "entry_at": unit["entry_ts"],
-        "cohort": dict(
-            zip(definition.breakdown_properties, map(untagged, unit["texts"]), strict=True)
-        ),
-        "outcome": outcome,
+        "cohort": entry_values(definition, unit),
+        "outcome": state.outcome,
         "reached": unit["reached"],
         **{f"step_{step}_at": done[step - 1] for step in range(1, len(definition.steps) + 1)},
-        "excluded_at": unit["entry_ts"] + unit["excluded_after"] if is_excluded else None,
-        "window_ends_at": window_end_ms,
+        "excluded_at": state.excluded_ms,
+        "window_ends_at": state.window_end_ms,
         "evaluated_at": evaluated_at_ms,
     }

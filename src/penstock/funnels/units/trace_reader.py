@@ -11,7 +11,6 @@ from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.parameters import unfit_parameters
 from penstock.funnels.queries.provenance import Provenance
-from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.queries.schema import AdHocQuery
 from penstock.funnels.statements.one_unit import (
     UnitSelector,
@@ -23,7 +22,7 @@ from penstock.funnels.statements.one_unit import (
 from penstock.funnels.units.attempt_names import read_attempt_name
 from penstock.funnels.units.run_names import read_run_name
 from penstock.funnels.units.schema import ExplainQuery, ExplainRecord, TraceRecord
-from penstock.funnels.units.service import UnitService, by_visitor
+from penstock.funnels.units.service import by_visitor, read_names
 from penstock.funnels.units.trace import run_of
 from penstock.funnels.units.trace_records import (
     explain_record,
@@ -50,100 +49,86 @@ class _UnitEvents(NamedTuple):
     truncated: bool
 
 
-class TraceReader:
-    """Traces units and explains events. Methods block: call them from a worker thread."""
+def trace_of(
+    runner: FunnelQueryRunner,
+    workspace_id: WorkspaceId,
+    funnel_id: str,
+    query: AdHocQuery,
+    unit: str,
+) -> TraceRecord:
+    """Return the trace of a unit.
 
-    def __init__(self, runner: FunnelQueryRunner, units: UnitService) -> None:
-        self._runner, self._units = runner, units
+    Raises NotFound if none of its events is retained, and the same errors as
+    `FunnelQueryRunner.prepare`.
+    """
+    context = runner.prepare_saved(workspace_id, funnel_id, query)
+    if "\x00" in unit or not unit:
+        raise _unknown_unit(context.definition)
+    entry_id = None
+    if context.definition.repeat:
+        unit, entry_id = read_run_name(unit)
+    reader, choose = _UnitReader(runner, context), partial(choose_run, entry_id=entry_id)
+    traced, provenance = reader.unit(unit, reader.selector(unit), choose)
+    if entry_id is not None and traced.path is None:
+        raise _unknown_run(traced)
+    visitors = sorted({row["visitor"] for row in traced.rows})
+    names = read_names(runner, context, visitors, by_visitor(context.definition))
+    provenance += names.provenance
+    return trace_record(context, provenance, traced, names.by_unit)
 
-    def trace(
-        self, workspace_id: WorkspaceId, funnel_id: str, query: AdHocQuery, unit: str
-    ) -> TraceRecord:
-        """Return the trace of a unit.
 
-        Raises NotFound if none of its events is retained, and the same errors as
-        `FunnelQueryRunner.prepare`.
-        """
-        context = self._prepare(workspace_id, funnel_id, query)
-        if "\x00" in unit or not unit:
-            raise _unknown_unit(context.definition)
-        entry_id = None
-        if context.definition.repeat:
-            unit, entry_id = read_run_name(unit)
-        choose = partial(choose_run, entry_id=entry_id)
-        traced, provenance = self._unit(context, unit, self._selector(context, unit), choose)
-        if entry_id is not None and traced.path is None:
-            raise _unknown_run(traced)
-        names = self._units.names(
-            context,
-            sorted({row["visitor"] for row in traced.rows}),
-            by_visitor(context.definition),
-        )
-        if names.provenance is not None:
-            provenance += names.provenance
-        return trace_record(context, provenance, traced, names.by_unit)
+def explain_event(
+    runner: FunnelQueryRunner, context: QueryContext, query: ExplainQuery
+) -> ExplainRecord:
+    """Returns one stored event: its unit, whether it counts, and why."""
+    definition, reader = context.definition, _UnitReader(runner, context)
+    statement = events_with_id(
+        definition, context.params, context.profile, query.event_id, definition.read_properties
+    )
+    result = runner.fetch_events(context, statement)
+    event = _only_event(query.event_id, result.rows)
+    if event["unit"] == 0:
+        return record_without_attempt(context, result.provenance, event)
+    names = read_names(runner, context, [event["unit"]], every_name=True)
+    [name] = names.by_unit.values()
+    by_attempt = definition.counting_unit is CountingUnit.ATTEMPT
+    selector = reader.selector(name) if by_attempt else UnitSelector((event["unit"],))
+    choose = partial(run_of, event=matched_event(definition, event))
+    unit, provenance = reader.unit(name, selector, choose, also=event)
+    provenance += result.provenance
+    provenance += names.provenance
+    return explain_record(context, provenance, event, unit)
 
-    def explain(
-        self, workspace_id: WorkspaceId, funnel_id: str, query: ExplainQuery
-    ) -> ExplainRecord:
-        """Explain whether an event counts, and why.
 
-        Raises NotFound if no such event is retained, Malformed if several events have the sender's
-        ID, and the same errors as `FunnelQueryRunner.prepare`.
-        """
-        context = self._prepare(workspace_id, funnel_id, query)
-        definition = context.definition
-        statement = events_with_id(
-            definition,
-            context.params,
-            context.profile,
-            query.event_id,
-            definition.read_properties,
-        )
-        result = self._runner.fetch_events(context, statement)
-        event = _only_event(query.event_id, result.rows)
-        if event["unit"] == 0:
-            return record_without_attempt(context, result.provenance, event)
-        names = self._units.names(context, [event["unit"]], every_name=True)
-        [name] = names.by_unit.values()
-        by_attempt = definition.counting_unit is CountingUnit.ATTEMPT
-        selector = self._selector(context, name) if by_attempt else UnitSelector((event["unit"],))
-        choose = partial(run_of, event=matched_event(definition, event))
-        unit, provenance = self._unit(context, name, selector, choose, also=event)
-        provenance += result.provenance
-        if names.provenance is not None:
-            provenance += names.provenance
-        return explain_record(context, provenance, event, unit)
+class _UnitReader:
+    """Reads and traces units of a prepared query."""
 
-    def _prepare(
-        self, workspace_id: WorkspaceId, funnel_id: str, query: AdHocQuery
-    ) -> QueryContext:
-        source = SavedFunnel(funnel_id, query.revision)
-        return self._runner.prepare(workspace_id, source, query.selection())
+    def __init__(self, runner: FunnelQueryRunner, context: QueryContext) -> None:
+        self._runner, self._context = runner, context
 
-    def _selector(self, context: QueryContext, unit: str) -> UnitSelector:
+    def selector(self, unit: str) -> UnitSelector:
         """Return the selector of a unit. Raises NotFound if it cannot be the name of a unit."""
-        definition = context.definition
+        definition = self._context.definition
         if definition.counting_unit is CountingUnit.VISITOR:
-            return UnitSelector(self._visitors(context, unit))
+            return UnitSelector(self._visitors(unit))
         attempt = read_attempt_name(definition, unit)
         if attempt is None:
             raise _unknown_unit(definition)
-        visitors = [set(self._visitors(context, sent_id)) for sent_id in attempt.visitor_ids]
+        visitors = [set(self._visitors(sent_id)) for sent_id in attempt.visitor_ids]
         return UnitSelector(
             tuple(set.intersection(*visitors)) if visitors else None,
             attempt.texts,
             attempt.session,
         )
 
-    def _visitors(self, context: QueryContext, visitor_id: str) -> tuple[int, ...]:
+    def _visitors(self, visitor_id: str) -> tuple[int, ...]:
         """Return the canonical visitors that an ID may stand for, by identity scope."""
-        result = self._runner.fetch_events(context, visitors_named(context.params, visitor_id))
+        statement = visitors_named(self._context.params, visitor_id)
+        result = self._runner.fetch_events(self._context, statement)
         return tuple(row["unit"] for row in result.rows)
 
-    def _unit(
+    def unit(
         self,
-        context: QueryContext,
         name: str,
         selector: UnitSelector,
         choose: ChooseRun,
@@ -155,10 +140,11 @@ class TraceReader:
         choose: chooses among the runs of a visitor, if every run counts. also: an event of the unit
         that needs a decision even if the limit leaves it out.
         """
+        context = self._context
         definition, params = context.definition, context.params
         by_attempt = definition.counting_unit is CountingUnit.ATTEMPT
         check = self._runner.deadline()
-        events = self._events(context, selector)
+        events = self._events(selector)
         if not events.rows:
             raise _unknown_unit(definition)
         if definition.follows_merges and len({row["visitor"] for row in events.rows}) > 1:
@@ -189,8 +175,9 @@ class TraceReader:
         )
         return unit, provenance
 
-    def _events(self, context: QueryContext, selector: UnitSelector) -> _UnitEvents:
+    def _events(self, selector: UnitSelector) -> _UnitEvents:
         """Read all events of the unit, or the first matching events if there are too many."""
+        context = self._context
         for matching in (False, True):
             statement = unit_events(
                 context.definition,

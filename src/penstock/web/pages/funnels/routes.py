@@ -9,12 +9,12 @@ from penstock.base.errors import Conflict, Unavailable
 from penstock.events.imports.dry_runs.service import DryRunService
 from penstock.funnels.definitions.schema import FunnelRecord
 from penstock.funnels.insights.schema import TrendQuery
-from penstock.funnels.insights.service import InsightService
+from penstock.funnels.insights.service import read_trend
 from penstock.funnels.internal_traffic.service import InternalTrafficService
-from penstock.funnels.queries.resolve import SavedFunnel
+from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.schema import AdHocQuery
 from penstock.funnels.results.schema import ResultsQuery
-from penstock.funnels.results.service import ResultsService
+from penstock.funnels.results.service import report_of
 from penstock.funnels.saved.rows import MAX_ROWS, MAX_STEPS
 from penstock.funnels.saved.schema import MAX_BREAKDOWNS
 from penstock.funnels.saved.service import FunnelService
@@ -58,36 +58,31 @@ def row(
     view: View,
     funnel_id: str,
     funnels: FunnelService,
-    results: ResultsService,
-    insights: InsightService,
+    funnel_queries: FunnelQueryRunner,
 ) -> Response[bytes]:
     """One row of the list. It loads separately, so that a slow funnel does not delay others."""
     funnel = funnels.get(view.workspace_id, funnel_id)
     shown: dict[str, Any] = {"funnel": funnel, "period": view.query(FunnelListQuery).period}
     try:
-        figures = _figures(view, results, insights, funnel)
+        figures = _figures(view, funnel_queries, funnel)
     except (Conflict, Unavailable) as error:
         return view.render("funnels/row.html", **shown, figures=None, error=error)
     return view.render("funnels/row.html", **shown, figures=figures, error=None)
 
 
-def _figures(
-    view: View, results: ResultsService, insights: InsightService, funnel: FunnelRecord
-) -> dict[str, Any]:
+def _figures(view: View, runner: FunnelQueryRunner, funnel: FunnelRecord) -> dict[str, Any]:
     """Compute figures for the period of the list, in the reader's time zone.
 
     The totals come from the report, because the trend may count a visitor on several days.
     """
     page = view.query(FunnelPageQuery)
     selection = page.parameters(view.now_ms, window_s=funnel.window_s or 0)
-    context = results.prepare(
-        view.workspace_id,
-        SavedFunnel(funnel.id, page.revision),
-        ResultsQuery.model_validate(selection),
+    context = runner.prepare_saved(
+        view.workspace_id, funnel.id, ResultsQuery.model_validate(selection)
     )
-    total = results.report(context).aggregate
+    total = report_of(runner, context).aggregate
     query = TrendQuery.model_validate(selection | {"timezone": page.timezone})
-    buckets = insights.compute_trend(context, query).data
+    buckets = read_trend(runner, context, query).data
     has_window = funnel.window_s is not None
     return {
         "entered": total.entered,

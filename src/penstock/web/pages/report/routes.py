@@ -11,12 +11,13 @@ from litestar import Response
 
 from penstock.funnels.outcomes.schema import OutcomesQuery
 from penstock.funnels.outcomes.service import OutcomeService
+from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.web.page_routes import page, slow_page
 from penstock.web.pages.funnel_page import FunnelPages
 from penstock.web.pages.parts import load_parts
 from penstock.web.pages.report.panels.cohorts import cohorts
 from penstock.web.pages.report.panels.compare import compare
-from penstock.web.pages.report.panels.context import ReportContext, ReportServices
+from penstock.web.pages.report.panels.context import ReportContext
 from penstock.web.pages.report.panels.drivers import what_differs
 from penstock.web.pages.report.panels.flows import paths
 from penstock.web.pages.report.panels.next_events import next_events
@@ -58,7 +59,11 @@ def _detail(context: ReportContext, tab: Tab) -> dict[str, Any]:
 
 @slow_page("/funnels/{funnel_id:str}")
 def report(
-    view: View, funnel_id: str, funnel_pages: FunnelPages, report_services: ReportServices
+    view: View,
+    funnel_id: str,
+    funnel_pages: FunnelPages,
+    funnel_queries: FunnelQueryRunner,
+    outcomes: OutcomeService,
 ) -> Response[bytes]:
     query = view.query(ReportPageQuery, view.websites)
     page = funnel_pages.load(funnel_id, query)
@@ -69,7 +74,7 @@ def report(
     }
     show = query.show if query.show in tabs else next(iter(tabs))
     only_cached = view.requested_part is None
-    context = ReportContext(page, query, report_services, only_cached)
+    context = ReportContext(page, query, funnel_queries, outcomes, only_cached)
     loads = {
         "overview": partial(overview, context),
         "detail": partial(_detail, context, TABS[show]),

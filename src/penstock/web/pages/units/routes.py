@@ -5,13 +5,14 @@ from typing import Any
 from litestar import Response
 
 from penstock.base.clock import parse_time
+from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.schema import AdHocQuery
+from penstock.funnels.questions import UNITS
 from penstock.funnels.statements.units import Outcome
 from penstock.funnels.units.path import Decision
 from penstock.funnels.units.routes import unit_in_path
 from penstock.funnels.units.schema import TraceRecord, UnitsQuery
-from penstock.funnels.units.service import UnitService
-from penstock.funnels.units.trace_reader import TraceReader
+from penstock.funnels.units.trace_reader import trace_of
 from penstock.web.page_routes import slow_page
 from penstock.web.pages.funnel_page import FunnelPage, FunnelPages, row_title
 from penstock.web.pages.parts import load_part
@@ -43,7 +44,7 @@ DECISIONS: dict[Decision, tuple[str, str]] = {
 
 @slow_page("/funnels/{funnel_id:str}/units")
 def units(
-    view: View, funnel_id: str, funnel_pages: FunnelPages, units: UnitService
+    view: View, funnel_id: str, funnel_pages: FunnelPages, funnel_queries: FunnelQueryRunner
 ) -> Response[bytes]:
     page = funnel_pages.load(funnel_id, view.query(UnitsPageQuery, view.websites))
     query = view.query(UnitsQuery)
@@ -55,7 +56,7 @@ def units(
         cursor = {"cursor": query.cursor} if query.cursor else {}
         parameters = {**page.parameters(), **conditions, **cursor}
         full_query = UnitsQuery.model_validate(parameters)
-        return units.units(view.workspace_id, funnel_id, full_query)
+        return UNITS.ask(funnel_queries, view.workspace_id, funnel_id, full_query)
 
     return view.render(
         "report/units.html",
@@ -120,14 +121,14 @@ def _event_in_words(page: FunnelPage, query: UnitsQuery) -> str | None:
 
 @slow_page("/funnels/{funnel_id:str}/units/{unit:path}")
 def trace(
-    view: View, funnel_id: str, funnel_pages: FunnelPages, traces: TraceReader
+    view: View, funnel_id: str, funnel_pages: FunnelPages, funnel_queries: FunnelQueryRunner
 ) -> Response[bytes]:
     page = funnel_pages.load(funnel_id, view.query(FunnelPageQuery, view.websites))
     unit = unit_in_path(view.request)
 
     def load() -> dict[str, Any]:
         query = AdHocQuery.model_validate(page.parameters(cohort=False))
-        return _timeline(traces.trace(view.workspace_id, funnel_id, query, unit))
+        return _timeline(trace_of(funnel_queries, view.workspace_id, funnel_id, query, unit))
 
     return view.render(
         "report/trace.html",

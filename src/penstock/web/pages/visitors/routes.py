@@ -19,10 +19,11 @@ from penstock.base.paging import Page
 from penstock.base.user_agent import Device
 from penstock.funnels.definitions.model import CountingUnit
 from penstock.funnels.definitions.schema import FunnelRecord
+from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.schema import AdHocQuery
 from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.units.schema import TraceRecord
-from penstock.funnels.units.trace_reader import TraceReader
+from penstock.funnels.units.trace_reader import trace_of
 from penstock.http.requests import raw_path_after
 from penstock.web.page_routes import slow_page
 from penstock.web.pages.parts import load_part
@@ -53,7 +54,10 @@ def find_visitors(view: View, visitors: VisitorService) -> Response[bytes]:
 
 @slow_page("/visitors/{visitor_id:path}")
 def visitor(
-    view: View, visitors: VisitorService, funnels: FunnelService, traces: TraceReader
+    view: View,
+    visitors: VisitorService,
+    funnels: FunnelService,
+    funnel_queries: FunnelQueryRunner,
 ) -> Response[bytes]:
     """Show one visitor. If several visitors share the ID, redirects to their list."""
     visitor_id = unquote(raw_path_after(view.request, "/visitors/"))
@@ -65,7 +69,7 @@ def visitor(
     return view.render(
         "visitors/visitor.html",
         parts=("timeline", "funnels"),
-        funnels=load_part(view, "funnels", partial(entries, view, funnels, traces, detail)),
+        funnels=load_part(view, "funnels", partial(entries, view, funnels, funnel_queries, detail)),
         visitor=detail,
         timeline=timeline,
         sessions=sessions_of(timeline.data),
@@ -81,7 +85,7 @@ class FunnelEntry(NamedTuple):
 
 
 def entries(
-    view: View, funnels: FunnelService, traces: TraceReader, visitor: VisitorDetailRecord
+    view: View, funnels: FunnelService, runner: FunnelQueryRunner, visitor: VisitorDetailRecord
 ) -> list[FunnelEntry]:
     """Return the funnels that count visitors and that the visitor entered, the newest first."""
     entered = []
@@ -90,7 +94,7 @@ def entries(
             continue
         query = AdHocQuery(websiteId=visitor.website_id)
         with suppress(NotFound, Conflict):  # no matching event, or a goal without a definition
-            trace = traces.trace(view.workspace_id, funnel.id, query, visitor.visitor_id)
+            trace = trace_of(runner, view.workspace_id, funnel.id, query, visitor.visitor_id)
             steps = sum(row.required for row in funnel.steps)
             if trace.entry_at is not None:
                 entered.append(FunnelEntry(funnel, steps, trace))

@@ -1,11 +1,10 @@
 """The comparison panel: each cohort's conversion rate and confidence interval, on one scale."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from penstock.base.errors import Malformed
-from penstock.funnels.comparisons.schema import CompareQuery, ComparisonRecord
-from penstock.funnels.queries.context import QueryContext
+from penstock.funnels.comparisons.schema import ComparisonRecord
+from penstock.funnels.questions import COMPARE
 from penstock.web.pages.report.panels.context import ReportContext
 from penstock.web.pages.report.panels.scale import Scale, scale_of
 
@@ -19,10 +18,10 @@ def compare(context: ReportContext) -> dict[str, Any]:
     }
     prepared = context.prepare(cohort=False)
     try:
-        comparison = _comparison(context, prepared, more)
+        comparison = context.ask(COMPARE, {**more, "cohort": False}, prepared)
     except Malformed:  # no unit has the baseline value in this period, so use the largest cohort
         more["baseline"] = None
-        comparison = _comparison(context, prepared, more)
+        comparison = context.ask(COMPARE, {**more, "cohort": False}, prepared)
     return {
         "comparison": comparison,
         "property": name,
@@ -30,13 +29,6 @@ def compare(context: ReportContext) -> dict[str, Any]:
         "scale": _scale(comparison, is_settled=context.page.has_window),
         "more": more,
     }
-
-
-def _comparison(
-    context: ReportContext, prepared: QueryContext, more: Mapping[str, Any]
-) -> ComparisonRecord:
-    query = CompareQuery.model_validate(context.page.parameters(cohort=False, **more))
-    return context.services.comparisons.compare_prepared(prepared, query)
 
 
 def _scale(comparison: ComparisonRecord, *, is_settled: bool) -> Scale:

@@ -1,42 +1,25 @@
-"""The context of a report's panels: the query, and the services that answer it."""
+"""The context of a report's panels: the query, and what answers it."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from penstock.funnels.comparisons.service import CompareService
-from penstock.funnels.drivers.service import DriverService
-from penstock.funnels.flows.service import FlowService
-from penstock.funnels.insights.service import InsightService
+from pydantic import BaseModel
+
 from penstock.funnels.outcomes.service import OutcomeService
-from penstock.funnels.periods.service import PeriodsService
+from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.resolve import ReadFunnel
+from penstock.funnels.queries.schema import PeriodQuery
+from penstock.funnels.questions import RESULTS, FunnelQuestion
 from penstock.funnels.results.schema import ResultsQuery, ResultsRecord
-from penstock.funnels.results.service import ResultsService
-from penstock.funnels.verdicts.service import VerdictService
-from penstock.http.schema import Query
 from penstock.web.pages.funnel_page import FunnelPage
 from penstock.web.pages.schema import ReportPageQuery
 
 Parameters = Mapping[str, Any]
-Q = TypeVar("Q", bound=Query)
-R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True)
-class ReportServices:
-    """The services that answer questions about a funnel. Handlers get them as `report_services`."""
-
-    results: ResultsService
-    insights: InsightService
-    comparisons: CompareService
-    periods: PeriodsService
-    verdicts: VerdictService
-    drivers: DriverService
-    flows: FlowService
-    outcomes: OutcomeService
+Q = TypeVar("Q", bound=PeriodQuery)
+R = TypeVar("R", bound=BaseModel)
 
 
 @dataclass
@@ -48,7 +31,8 @@ class ReportContext:
 
     page: FunnelPage
     query: ReportPageQuery
-    services: ReportServices
+    runner: FunnelQueryRunner
+    outcomes: OutcomeService
     only_cached: bool
     # `cached_property` is not used, because in Python 3.11 its lock makes the reports of all
     # readers wait.
@@ -59,7 +43,7 @@ class ReportContext:
     def report(self) -> ResultsRecord:
         """The results, with the cohorts that the page shows. All panels share them."""
         if self._report is None:
-            self._report = self.services.results.report(self.shared_query)
+            self._report = self.ask(RESULTS, {})
         return self._report
 
     @property
@@ -78,11 +62,22 @@ class ReportContext:
         if only is not None:
             parameters["cohort"] = json.dumps(only, ensure_ascii=False)
         query = ResultsQuery.model_validate(parameters)
-        funnel = ReadFunnel(page.funnel.id, page.revision, page.saved_definition)
-        return self.services.results.prepare(
-            page.view.workspace_id, funnel, query, only_cached=self.only_cached
+        return self.runner.prepare(
+            page.view.workspace_id,
+            ReadFunnel(page.funnel.id, page.revision, page.saved_definition),
+            query.selection(),
+            only_cached=self.only_cached,
         )
 
-    def ask(self, question: Callable[[QueryContext, Q], R], model: type[Q], more: Parameters) -> R:
-        """Ask a question about the units that all panels share. more: its own parameters."""
-        return question(self.shared_query, model.model_validate(self.page.parameters(**more)))
+    def ask(
+        self,
+        question: FunnelQuestion[Q, R],
+        more: Parameters,
+        prepared: QueryContext | None = None,
+    ) -> R:
+        """Answer a question about the units that all panels share, or about another prepared query.
+
+        more: parameters of the question; see `FunnelPage.parameters`.
+        """
+        query = question.query.model_validate(self.page.parameters(**more))
+        return question.answer(self.runner, prepared or self.shared_query, query)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from penstock.funnels.flows.schema import FlowsQuery
+from penstock.funnels.questions import FLOWS
 from penstock.funnels.statements.flows import Where
 from penstock.web.pages.report.panels.context import ReportContext
 
@@ -15,8 +15,7 @@ def paths(context: ReportContext) -> dict[str, Any]:
         del choices[Where.AFTER]  # without a window, units never drop off
         where = where if where in choices else Where.BETWEEN
     more: dict[str, Any] = {"where": where, "step": min(query.step, n - 1), "of": query.of}
-    record = context.ask(context.services.flows.find_flows, FlowsQuery, more)
-    return {"flows": record, "choices": list(choices.items()), "more": more}
+    return {"flows": context.ask(FLOWS, more), "choices": list(choices.items()), "more": more}
 
 
 _CHOICES = {

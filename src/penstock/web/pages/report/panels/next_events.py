@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from penstock.funnels.insights.schema import NextQuery
+from penstock.funnels.questions import NEXT
 from penstock.web.pages.report.panels.context import ReportContext
 
 
@@ -15,5 +15,4 @@ def next_events(context: ReportContext) -> dict[str, Any]:
         "outcome": None if outcome == "both" else outcome,
         "of": context.query.of,
     }
-    following = context.ask(context.services.insights.find_next_events, NextQuery, more)
-    return {"next_events": following, "more": more}
+    return {"next_events": context.ask(NEXT, more), "more": more}

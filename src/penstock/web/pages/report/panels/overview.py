@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.funnels.definitions.schema import SavedStep
-from penstock.funnels.insights.schema import TimingQuery
 from penstock.funnels.outcomes.schema import OutcomesQuery
 from penstock.funnels.queries.schema import DirectReason, NoteCode, ServedFrom
 from penstock.funnels.queries.single_flight_cache import NotCached
+from penstock.funnels.questions import TIMING
 from penstock.funnels.results.schema import DiagnosticRecord, ResultsRecord, StepRecord
 from penstock.funnels.verdicts.sentences import largest_loss
 from penstock.web.pages.funnel_page import FunnelPage, no_window_note, row_names, row_title
@@ -48,8 +48,7 @@ class Bar:
 def overview(context: ReportContext) -> dict[str, Any]:
     """Return the figures, and the bars with each step's median time."""
     results = context.report
-    timing = context.ask(context.services.insights.compute_timing, TimingQuery, {})
-    medians = [None, *(step.median_minutes for step in timing.steps)]
+    medians = [None, *(step.median_minutes for step in context.ask(TIMING, {}).steps)]
     bars = [_bar(context, results, index, median) for index, median in enumerate(medians)]
     return {
         "results": results,
@@ -81,7 +80,7 @@ def _source(results: ResultsRecord) -> str | None:
 
 def _build(context: ReportContext) -> Build | None:
     """Return the build that these results may have requested, for the current revision."""
-    page, outcomes = context.page, context.services.outcomes
+    page, outcomes = context.page, context.outcomes
     if page.past_revision is not None or not outcomes.has_build(context.shared_query):
         return None
     if context.only_cached:

@@ -7,7 +7,8 @@ from typing import Any
 from penstock.base.clock import iso
 from penstock.base.paging import MAX_PAGE_SIZE
 from penstock.funnels.insights.schema import TrendBucketRecord
-from penstock.funnels.periods.schema import DayChangeRecord, PeriodsQuery, PeriodsRecord
+from penstock.funnels.periods.schema import DayChangeRecord, PeriodsRecord
+from penstock.funnels.questions import PERIODS
 from penstock.funnels.results.schema import AggregateRecord
 from penstock.web.pages.charts import Series, chart, rate_lines, rate_series
 from penstock.web.pages.report.panels.context import ReportContext
@@ -46,9 +47,7 @@ def compare_periods(context: ReportContext) -> dict[str, Any]:
         "timezone": query.timezone,
     }
     prepared = context.prepare(page=1, pageSize=MAX_PAGE_SIZE)
-    record = context.services.periods.compare_prepared(
-        prepared, PeriodsQuery.model_validate(page.parameters(**more))
-    )
+    record = context.ask(PERIODS, more, prepared)
     return {
         "obstacle": None,
         "record": record,

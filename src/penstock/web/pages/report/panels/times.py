@@ -2,7 +2,8 @@
 
 from typing import Any, NamedTuple
 
-from penstock.funnels.insights.schema import DurationsRecord, TimingQuery
+from penstock.funnels.insights.schema import DurationsRecord
+from penstock.funnels.questions import TIMING
 from penstock.web.pages.report.panels.context import ReportContext
 
 
@@ -21,7 +22,7 @@ def times(context: ReportContext) -> dict[str, Any]:
     n = len(context.page.required_steps)
     pair = _pair(context.query.pair, n)
     more: dict[str, Any] = {} if pair is None else {"from": pair[0], "to": pair[1]}
-    timing = context.ask(context.services.insights.compute_timing, TimingQuery, more)
+    timing = context.ask(TIMING, more)
     durations = timing.pair or timing.overall
     return {
         "durations": durations,

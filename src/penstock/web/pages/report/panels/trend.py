@@ -4,7 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penstock.funnels.insights.schema import TrendBucketRecord, TrendQuery
+from penstock.funnels.insights.schema import TrendBucketRecord
+from penstock.funnels.questions import RESULTS, TREND
 from penstock.web.pages.charts import Series, chart, counts, rate_lines, rate_series
 from penstock.web.pages.report.panels.context import ReportContext
 
@@ -17,7 +18,7 @@ def trend(context: ReportContext) -> dict[str, Any]:
     """Return the trend. chart: the input for `static/charts.js`."""
     query = context.query
     more: dict[str, Any] = {"interval": query.interval, "timezone": query.timezone}
-    trend = context.ask(context.services.insights.compute_trend, TrendQuery, more)
+    trend = context.ask(TREND, more)
     if query.measure == "cohorts":
         series = _cohorts(context, more, trend.data)
     elif query.measure == "counts":
@@ -36,15 +37,14 @@ def _cohorts(
     context: ReportContext, more: Mapping[str, Any], buckets: Sequence[TrendBucketRecord]
 ) -> list[Series]:
     """Return a line for each of the largest cohorts: its rate where no window is still open."""
-    query = TrendQuery.model_validate(context.page.parameters(**more))
     largest = context.prepare(page=1, pageSize=_MAX_COHORTS, sort="entered", order="desc")
     has_window = context.page.has_window
     lines = []
-    for cohort in context.services.results.report(largest).cohorts.data:
+    for cohort in context.ask(RESULTS, {}, largest).cohorts.data:
         own = context.prepare(cohort.cohort)
         rates = {
             bucket.from_: bucket.conversion_rate
-            for bucket in context.services.insights.compute_trend(own, query).data
+            for bucket in context.ask(TREND, more, own).data
             if not (bucket.maturing and has_window)
         }
         values = [rates.get(bucket.from_) for bucket in buckets]

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from penstock.funnels.questions import VERDICT
 from penstock.funnels.verdicts.schema import PhraseRecord, ShownBy, ShowsRecord
 from penstock.web.pages.report.panels.context import ReportContext
 
@@ -20,9 +21,7 @@ class Phrase(NamedTuple):
 
 
 def verdict(context: ReportContext) -> dict[str, Any]:
-    record = context.services.verdicts.judge(
-        context.shared_query, context.report, context.query.zone
-    )
+    record = context.ask(VERDICT, {"timezone": context.query.timezone})
     return {"sentences": [_sentence(context, item.phrases) for item in record.sentences]}
 
 

@@ -1,0 +1,51 @@
+"""HTTP routes for the questions about a saved funnel, and for its files."""
+
+from collections.abc import Callable
+from typing import Any
+
+from litestar import Response
+from litestar.handlers import HTTPRouteHandler
+
+from penstock.accounts.audit.model import Action
+from penstock.accounts.audit.service import AuditLog
+from penstock.accounts.model import Caller
+from penstock.funnels.pipeline import FunnelQueryRunner
+from penstock.funnels.queries.request import question
+from penstock.funnels.questions import EXPORTS, QUESTIONS, FunnelExport, FunnelQuestion
+from penstock.http.answers import file_download
+
+
+def _question_route(row: FunnelQuestion[Any, Any]) -> HTTPRouteHandler:
+    def ask(caller: Caller, funnel_queries: FunnelQueryRunner, funnel_id: str, query: Any) -> Any:
+        return row.ask(funnel_queries, caller.workspace_id, funnel_id, query)
+
+    ask.__annotations__ |= {"query": row.query, "return": row.record}
+    return question(row.path, row.summary)(_described_by(row.answer, ask))
+
+
+def _export_route(row: FunnelExport[Any]) -> HTTPRouteHandler:
+    def export(
+        caller: Caller,
+        funnel_queries: FunnelQueryRunner,
+        audit_log: AuditLog,
+        funnel_id: str,
+        query: Any,
+    ) -> Response[bytes]:
+        context = funnel_queries.prepare_saved(caller.workspace_id, funnel_id, query)
+        file, name = row.write(funnel_queries, context, query)
+        target = row.target.format(funnel_id=funnel_id, format=query.format)
+        audit_log.record(caller, Action.EXPORTED, target)
+        return file_download(file, name, row.media_types[query.format])
+
+    export.__annotations__["query"] = row.query
+    media_types = tuple(row.media_types.values())
+    return question(row.path, row.summary, returns=media_types)(_described_by(row.write, export))
+
+
+def _described_by(use_case: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a function the name and the docstring of a use case, for the API reference."""
+    function.__name__, function.__doc__ = use_case.__name__, use_case.__doc__
+    return function
+
+
+ROUTES = (*map(_question_route, QUESTIONS), *map(_export_route, EXPORTS))
