@@ -15,6 +15,7 @@ from scipy import integrate, stats
 
 from penstock.base.rates import Share
 from penstock.funnels.comparisons.proportions import (
+    Comparison,
     Method,
     holm,
     newcombe_interval,
@@ -391,15 +392,23 @@ def test_units_assigned_after_entry_cause_a_warning(scene: Scene) -> None:
     assert scene.results(funnel_id)["dataQuality"]["conflictingEntryValues"]["variant"] == 7
 
 
+def _clear(low: float, difference: float, high: float) -> Comparison:
+    return Comparison(difference, (low, high), Method.Z, p_value=0.01, corrected=0.02)
+
+
 @cases(
     ("clear", "tested", "expected"),
     [
         ([], 0, "There are too few visitors to compare values of ad."),
         ([], 1, "The other value does not differ clearly from a."),
         ([], 4, "None of the 4 other values differs clearly from a."),
-        ([("b", 0.04, 0.08, 0.12)], 4, "ad = b is ahead of a by 8.0 points (95%: 4.0 to 12.0)."),
         (
-            [("b", 0.04, 0.08, 0.12), (None, -0.3, -0.2, -0.1)],
+            [("b", _clear(0.04, 0.08, 0.12))],
+            4,
+            "ad = b is ahead of a by 8.0 points (95%: 4.0 to 12.0).",
+        ),
+        (
+            [("b", _clear(0.04, 0.08, 0.12)), (None, _clear(-0.3, -0.2, -0.1))],
             4,
             "ad = Unknown is behind a by 20.0 points (95%: 10.0 to 30.0). 1 other value differs "
             "clearly from a as well.",
@@ -407,7 +416,7 @@ def test_units_assigned_after_entry_cause_a_warning(scene: Scene) -> None:
     ],
 )
 def test_a_summary_names_the_largest_clear_difference(
-    clear: list[tuple[Any, float, float, float]], tested: int, expected: str
+    clear: list[tuple[Any, Comparison]], tested: int, expected: str
 ) -> None:
     assert summary("ad", "a", clear, tested, "visitors") == expected
 

@@ -84,7 +84,7 @@ def simulated_sets(effect: float) -> Iterator[list[Effect[Key]]]:
 )
 def test_of_1000_sets_without_effect_at_most_65_report_one(sets: int, most: int) -> None:
     chosen_sets = islice(simulated_sets(0.0), sets)
-    alarms = sum(any(effect.is_clear for effect in effects) for effects in chosen_sets)
+    alarms = sum(any(effect.comparison.is_clear for effect in effects) for effects in chosen_sets)
     assert 0 < alarms <= most
 
 
@@ -93,7 +93,7 @@ def test_an_effect_of_20_points_is_found_first() -> None:
     first = Counter[Any]()
     for _ in range(100):
         effects = effects_in(simulated_rows(random, 2_000, [4, 3, 6, 10], effect=0.2))
-        first[effects[0].group.key if effects[0].is_clear else None] += 1
+        first[effects[0].group.key if effects[0].comparison.is_clear else None] += 1
     assert first["p0", 0] >= 99
 
 
@@ -101,7 +101,9 @@ def test_an_interval_holds_the_true_effect_in_95_of_100_sets() -> None:
     random, held = np.random.default_rng(2), 0
     for _ in range(400):
         effects = effects_in(simulated_rows(random, 2_000, [4], effect=0.2))
-        [low, high] = next(item.interval for item in effects if item.group.key == ("p0", 0))
+        [low, high] = next(
+            item.comparison.interval for item in effects if item.group.key == ("p0", 0)
+        )
         held += low <= 0.2 <= high
     assert 0.92 <= held / 400 <= 0.98
 
@@ -113,7 +115,7 @@ def test_clear_effects_come_first_then_the_largest_number_of_units() -> None:
         Group("unclear", lost=1_230, units=3_000, other_lost=2_830, other_units=7_000),
         Group("too small", lost=29, units=29, other_lost=4_031, other_units=9_971),
     ]
-    assert [(effect.group.key, effect.is_clear) for effect in rank(groups)] == [
+    assert [(effect.group.key, effect.comparison.is_clear) for effect in rank(groups)] == [
         ("large and weaker", True),
         ("small and strong", True),
         ("unclear", False),

@@ -5,6 +5,7 @@ compare the results with scipy.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from math import erfc, exp, hypot, lgamma, log, sqrt
 from statistics import NormalDist
@@ -20,6 +21,7 @@ CONFIDENCE_LEVEL = 0.95
 
 MIN_UNITS = 30
 """Minimum number of units of which a share is meaningful."""
+SIGNIFICANCE = 0.05
 
 _Z = NormalDist().inv_cdf((1 + CONFIDENCE_LEVEL) / 2)
 _SMALLEST_EXPECTED = 5
@@ -34,6 +36,49 @@ class Method(StrEnum):
 
     Z = "z"
     FISHER = "fisher"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A share compared with a baseline.
+
+    difference: the rate minus the baseline's rate. interval: 95% confidence interval of the
+    difference. p_value: for this comparison alone. corrected: for all comparisons; None with too
+    few units.
+    """
+
+    difference: float
+    interval: tuple[float, float]
+    method: Method
+    p_value: float
+    corrected: float | None
+
+    @property
+    def is_clear(self) -> bool:
+        return self.corrected is not None and self.corrected < SIGNIFICANCE
+
+
+def compare_all(pairs: Sequence[tuple[Share, Share]]) -> list[Comparison]:
+    """Compare shares with their baselines, and correct the p-values for the number of comparisons.
+
+    The correction leaves out pairs with too few units, which would weaken the other tests.
+    """
+    tests = [p_value(share, baseline) for share, baseline in pairs]
+    large = [
+        index
+        for index, (share, baseline) in enumerate(pairs)
+        if min(share.whole, baseline.whole) >= MIN_UNITS
+    ]
+    corrected = dict(zip(large, holm([tests[index][1] for index in large]), strict=True))
+    return [
+        Comparison(
+            share.rate - baseline.rate,
+            newcombe_interval(share, baseline),
+            *test,
+            corrected.get(index),
+        )
+        for index, ((share, baseline), test) in enumerate(zip(pairs, tests, strict=True))
+    ]
 
 
 def wilson_interval(share: Share) -> tuple[float, float]:

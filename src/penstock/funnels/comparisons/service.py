@@ -12,9 +12,8 @@ from penstock.base.scalar import Scalar, tagged, untagged
 from penstock.funnels.comparisons.proportions import (
     CONFIDENCE_LEVEL,
     MIN_UNITS,
-    holm,
-    newcombe_interval,
-    p_value,
+    Comparison,
+    compare_all,
     probability_to_beat,
     wilson_interval,
 )
@@ -26,7 +25,7 @@ from penstock.funnels.comparisons.schema import (
     ComparisonWarningRecord,
     WarningCode,
 )
-from penstock.funnels.comparisons.words import SIGNIFICANCE, summary
+from penstock.funnels.comparisons.words import summary
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
@@ -140,11 +139,11 @@ def _arm(row: Mapping[str, Any], value: Scalar | None) -> Arm:
 
 
 def _compare(name: str, arms: Sequence[Arm], baseline: Arm | None) -> dict[str, Any]:
-    place = arms.index(baseline) if baseline else None
+    index = arms.index(baseline) if baseline else None
     shares = [arm.tally.completions for arm in arms]
     settled = [arm.tally.settled_completions for arm in arms]
-    against = _test_against_baseline(shares, place)
-    of_settled = against if settled == shares else _test_against_baseline(settled, place)
+    against = _against_baseline(shares, index)
+    of_settled = against if settled == shares else _against_baseline(settled, index)
     return {
         "property": name,
         "baseline": cohort_key([name], [baseline.value]) if baseline else None,
@@ -161,22 +160,13 @@ def _summary(
         return None
     has_window = definition.window_s is not None
     shares = [_compared_share(arm, has_window=has_window) for arm in arms]
-    records = _test_against_baseline(shares, arms.index(baseline))
+    comparisons = _compare_with_baseline(shares, arms.index(baseline))
     tested = [
-        (arm.value, record)
-        for arm, record in zip(arms, records, strict=True)
-        if record is not None and record.p_value_corrected is not None
+        (arm.value, comparison)
+        for arm, comparison in zip(arms, comparisons, strict=True)
+        if comparison is not None and comparison.corrected is not None
     ]
-    clear = [
-        (
-            value,
-            record.difference_interval.lower,
-            record.difference,
-            record.difference_interval.upper,
-        )
-        for value, record in tested
-        if (record.p_value_corrected or 0.0) < SIGNIFICANCE
-    ]
+    clear = [pair for pair in tested if pair[1].is_clear]
     units = f"{'settled ' if has_window else ''}{definition.unit_word}s"
     return summary(name, baseline.value, clear, len(tested), units)
 
@@ -212,38 +202,41 @@ def _compared_share(arm: Arm, *, has_window: bool) -> Share:
     return arm.tally.settled_completions if has_window else arm.tally.completions
 
 
-def _test_against_baseline(
+def _compare_with_baseline(
     shares: Sequence[Share], baseline: int | None
-) -> list[AgainstBaselineRecord | None]:
+) -> list[Comparison | None]:
     """Compare each cohort with the baseline.
 
-    The result is None for the baseline, and where the cohort or the baseline has no units. The
-    correction leaves out cohorts with too few units, which would weaken the other tests.
+    The result is None for the baseline, and where the cohort or the baseline has no units.
 
     baseline: index of the baseline; None without cohorts.
     """
-    records: list[AgainstBaselineRecord | None] = [None] * len(shares)
     if baseline is None or not shares[baseline].whole:
-        return records
-    base = shares[baseline]
-    tests = {
-        place: p_value(share, base)
-        for place, share in enumerate(shares)
-        if share.whole and place != baseline
-    }
-    tested = [place for place in tests if min(shares[place].whole, base.whole) >= MIN_UNITS]
-    corrected = dict(zip(tested, holm([tests[place][1] for place in tested]), strict=True))
-    for place, (test, probability) in tests.items():
-        share = shares[place]
-        records[place] = AgainstBaselineRecord(
-            difference=round(share.rate - base.rate, _DECIMALS),
-            difference_interval=_range(newcombe_interval(share, base)),
-            test=test,
-            p_value=probability,
-            p_value_corrected=corrected.get(place),
-            probability_to_beat=round(probability_to_beat(share, base), _DECIMALS),
+        return [None] * len(shares)
+    compared = [index for index, share in enumerate(shares) if share.whole and index != baseline]
+    comparisons = compare_all([(shares[index], shares[baseline]) for index in compared])
+    by_index = dict(zip(compared, comparisons, strict=True))
+    return [by_index.get(index) for index in range(len(shares))]
+
+
+def _against_baseline(
+    shares: Sequence[Share], baseline: int | None
+) -> list[AgainstBaselineRecord | None]:
+    """Return the records of `_compare_with_baseline`."""
+    comparisons = _compare_with_baseline(shares, baseline)
+    return [
+        None
+        if comparison is None or baseline is None
+        else AgainstBaselineRecord(
+            difference=round(comparison.difference, _DECIMALS),
+            difference_interval=_range(comparison.interval),
+            test=comparison.method,
+            p_value=comparison.p_value,
+            p_value_corrected=comparison.corrected,
+            probability_to_beat=round(probability_to_beat(share, shares[baseline]), _DECIMALS),
         )
-    return records
+        for share, comparison in zip(shares, comparisons, strict=True)
+    ]
 
 
 def _warnings(
@@ -253,9 +246,9 @@ def _warnings(
     shares = [_compared_share(arm, has_window=has_window) for arm in arms]
     if small := sum(share.whole < MIN_UNITS for share in shares):
         cohorts = "1 cohort has" if small == 1 else f"{small} cohorts have"
-        yield _warning(
-            WarningCode.TOO_FEW,
-            f"{cohorts} fewer than {MIN_UNITS} settled {definition.unit_word}s "
+        yield ComparisonWarningRecord(
+            code=WarningCode.TOO_FEW,
+            message=f"{cohorts} fewer than {MIN_UNITS} settled {definition.unit_word}s "
             "(settledTooFew). Wait for more before you decide."
             if has_window
             else f"{cohorts} fewer than {definition.units(MIN_UNITS)} (tooFew). Wait for more "
@@ -263,22 +256,18 @@ def _warnings(
         )
     if total.conflicting:
         have = "has" if total.conflicting == 1 else "have"
-        yield _warning(
-            WarningCode.ASSIGNED_AFTER_ENTRY,
-            f"{definition.units(total.conflicting)} {have} a different value of {name} in a later "
-            "event than at entry, and count in the cohort of their entry. Set the property before "
-            "step 1.",
+        yield ComparisonWarningRecord(
+            code=WarningCode.ASSIGNED_AFTER_ENTRY,
+            message=f"{definition.units(total.conflicting)} {have} a different value of {name} in "
+            "a later event than at entry, and count in the cohort of their entry. Set the property "
+            "before step 1.",
         )
     if pending := total.tally.pending:
-        yield _warning(
-            WarningCode.OPEN_WINDOWS,
-            f"{definition.units(pending)} may still complete, and count as not converted "
+        yield ComparisonWarningRecord(
+            code=WarningCode.OPEN_WINDOWS,
+            message=f"{definition.units(pending)} may still complete, and count as not converted "
             "until then. finalRate gives the range that each rate can still reach.",
         )
-
-
-def _warning(code: WarningCode, message: str) -> ComparisonWarningRecord:
-    return ComparisonWarningRecord.model_validate({"code": code, "message": message})
 
 
 def _range(bounds: tuple[float, float]) -> RangeRecord:

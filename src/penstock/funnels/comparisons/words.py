@@ -6,9 +6,7 @@ from msgspec import json
 
 from penstock.base.rates import Share
 from penstock.base.scalar import Scalar
-from penstock.funnels.comparisons.proportions import newcombe_interval
-
-SIGNIFICANCE = 0.05
+from penstock.funnels.comparisons.proportions import Comparison, newcombe_interval
 
 _MAX_VALUE_CHARS = 60
 _DAY_MS = 86_400_000
@@ -57,33 +55,30 @@ def period_before_words(length_ms: int) -> str:
 
 
 def lead_words(
-    name: str, value: Scalar | None, baseline: Scalar | None, low: float, middle: float, high: float
+    name: str, value: Scalar | None, baseline: Scalar | None, comparison: Comparison
 ) -> str:
-    """Return the difference between a value and the baseline: `plan = b is ahead of a by 8 points`.
-
-    low, middle, high: the difference of the rates, with its interval.
-    """
-    direction = "ahead of" if middle >= 0 else "behind"
-    if middle < 0:
-        low, middle, high = -high, -middle, -low
+    """Return the difference of a value to the baseline: `plan = b is ahead of a by 8 points`."""
+    difference, (low, high) = comparison.difference, comparison.interval
+    direction = "ahead of" if difference >= 0 else "behind"
+    if difference < 0:
+        low, high = -high, -low
     return (
         f"{name} = {value_words(value)} is {direction} {value_words(baseline)} by "
-        f"{points(middle)} ({interval_words(low, high)})"
+        f"{points(abs(difference))} ({interval_words(low, high)})"
     )
 
 
 def summary(
     name: str,
     baseline: Scalar | None,
-    clear: Sequence[tuple[Scalar | None, float, float, float]],
+    clear: Sequence[tuple[Scalar | None, Comparison]],
     tested: int,
     units: str,
 ) -> str:
     """Return the result of a comparison in a sentence or two.
 
-    clear: values that differ clearly from the baseline, with low, middle and high of the
-    difference. tested: number of values with enough units to be compared. units: plural of the
-    units that were counted.
+    clear: values that differ clearly from the baseline. tested: number of values with enough units
+    to be compared. units: plural of the units that were counted.
     """
     if not tested:
         return f"There are too few {units} to compare values of {name}."
@@ -92,8 +87,8 @@ def summary(
         if tested > 1:
             values = f"None of the {tested} other values differs"
         return f"{values} clearly from {value_words(baseline)}."
-    value, low, middle, high = max(clear, key=lambda item: abs(item[2]))
-    lead = f"{lead_words(name, value, baseline, low, middle, high)}."
+    value, comparison = max(clear, key=lambda item: abs(item[1].difference))
+    lead = f"{lead_words(name, value, baseline, comparison)}."
     others = len(clear) - 1
     if not others:
         return lead

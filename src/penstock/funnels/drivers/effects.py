@@ -8,14 +8,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from penstock.base.rates import Share
-from penstock.funnels.comparisons.proportions import (
-    MIN_UNITS,
-    Method,
-    holm,
-    newcombe_interval,
-    p_value,
-)
-from penstock.funnels.comparisons.words import SIGNIFICANCE
+from penstock.funnels.comparisons.proportions import MIN_UNITS, Comparison, compare_all
 
 K = TypeVar("K", bound=Hashable)
 
@@ -49,27 +42,15 @@ class Group(Generic[K]):
 
 @dataclass(frozen=True, slots=True)
 class Effect(Generic[K]):
-    """A group with the difference between its rate of loss and the rate of all others.
-
-    interval: 95% confidence interval of the difference. p_value: for this group only. corrected:
-    for all tested groups.
-    """
+    """A group, and its rate of loss compared with that of all others."""
 
     group: Group[K]
-    difference: float
-    interval: tuple[float, float]
-    method: Method
-    p_value: float
-    corrected: float
-
-    @property
-    def is_clear(self) -> bool:
-        return self.corrected < SIGNIFICANCE
+    comparison: Comparison
 
     @property
     def excess(self) -> float:
         """The lost units beyond those at the rate of the others; negative if fewer are lost."""
-        return self.difference * self.group.units
+        return self.comparison.difference * self.group.units
 
 
 def rank(groups: Iterable[Group[K]]) -> list[Effect[K]]:
@@ -79,17 +60,6 @@ def rank(groups: Iterable[Group[K]]) -> list[Effect[K]]:
     then the others. Both are sorted by the number of units that they concern.
     """
     tested = [group for group in groups if not group.is_too_small]
-    tests = [p_value(group.share, group.others) for group in tested]
-    corrected = holm([probability for _, probability in tests])
-    effects = [
-        Effect(
-            group,
-            difference=group.share.rate - group.others.rate,
-            interval=newcombe_interval(group.share, group.others),
-            method=method,
-            p_value=probability,
-            corrected=of_all,
-        )
-        for group, (method, probability), of_all in zip(tested, tests, corrected, strict=True)
-    ]
-    return sorted(effects, key=lambda effect: (not effect.is_clear, -abs(effect.excess)))
+    comparisons = compare_all([(group.share, group.others) for group in tested])
+    effects = map(Effect, tested, comparisons)
+    return sorted(effects, key=lambda effect: (not effect.comparison.is_clear, -abs(effect.excess)))

@@ -156,7 +156,7 @@ def _filter(entry: Property) -> SavedFilter:
 
 
 def _driver(effect: Effect[Key]) -> DriverRecord:
-    group = effect.group
+    group, comparison = effect.group, effect.comparison
     is_property = isinstance(group.key, Property)
     return DriverRecord(
         kind="property" if is_property else "event",
@@ -171,11 +171,11 @@ def _driver(effect: Effect[Key]) -> DriverRecord:
         other_units=group.other_units,
         other_lost=group.other_lost,
         other_loss_rate=round(group.others.rate, 4),
-        difference=round(effect.difference, _DECIMALS),
-        difference_interval=RangeRecord.rounded(effect.interval, _DECIMALS),
+        difference=round(comparison.difference, _DECIMALS),
+        difference_interval=RangeRecord.rounded(comparison.interval, _DECIMALS),
         excess_lost=round(effect.excess, 1),
-        test=effect.method,
-        p_value=effect.p_value,
-        p_value_corrected=effect.corrected,
-        clear=effect.is_clear,
+        test=comparison.method,
+        p_value=comparison.p_value,
+        p_value_corrected=comparison.corrected,
+        clear=comparison.is_clear,
     )

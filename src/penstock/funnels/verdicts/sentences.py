@@ -13,12 +13,10 @@ from penstock.base.rates import Share
 from penstock.base.scalar import Scalar, tagged
 from penstock.funnels.comparisons.proportions import (
     MIN_UNITS,
-    holm,
+    compare_all,
     newcombe_interval,
-    p_value,
 )
 from penstock.funnels.comparisons.words import (
-    SIGNIFICANCE,
     change_words,
     lead_words,
     period_before_words,
@@ -166,19 +164,17 @@ def _comparison(groups: Sequence[_Group]) -> list[PhraseRecord]:
     The p-values of all values are corrected together.
     """
     pairs = list(_against_baseline(groups))
-    corrected = holm([p_value(share, base)[1] for _, share, _, base in pairs])
+    tests = compare_all([(share, base) for _, share, _, base in pairs])
     clear = [
-        (abs(share.rate - base.rate), group, share, baseline, base)
-        for (group, share, baseline, base), probability in zip(pairs, corrected, strict=True)
-        if probability < SIGNIFICANCE
+        (test, group, baseline)
+        for (group, _, baseline, _), test in zip(pairs, tests, strict=True)
+        if test.is_clear
     ]
     if not clear:
         return []
-    _, group, share, baseline, base = max(clear, key=lambda difference: difference[0])
-    low, high = newcombe_interval(share, base)
-    difference = share.rate - base.rate
+    test, group, baseline = max(clear, key=lambda item: abs(item[0].difference))
     shown = _phrase(
-        lead_words(group.name, group.value, baseline.value, low, difference, high),
+        lead_words(group.name, group.value, baseline.value, test),
         ShownBy.COMPARE,
         property=group.name,
         baseline=baseline.value,
