@@ -11,11 +11,11 @@ from bench.data import STARTED_MS
 from bench.funnels import WINDOW_S, params_of
 from bench.model import Bench, Cell, Column, Table
 from bench.timing import in_new_process, peak_gb
+from penstock.base.table_files import Format
 from penstock.funnels.definitions.model import CountingUnit, Definition, Match, MatchType, Row
 from penstock.funnels.queries.engine import ENGINE_SETTINGS
 from penstock.funnels.queries.profiles import read_profile
 from penstock.funnels.results.export import write_table
-from penstock.funnels.results.tables import Format
 from penstock.funnels.statements.report import build_export
 from penstock.warehouse import migrations
 from penstock.warehouse.client import Warehouse

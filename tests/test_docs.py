@@ -9,6 +9,7 @@ from typing import Literal, get_args, get_origin
 import pytest
 from pydantic_core import PydanticUndefined
 
+from penstock.base.wording import listed
 from penstock.cli.removed_settings import removed_settings
 from penstock.funnels.comparisons.schema import (
     AgainstBaselineRecord,
@@ -34,6 +35,7 @@ from penstock.funnels.saved.rows import MAX_MATCHES, MAX_ROWS, MAX_STEPS, MIN_ST
 from penstock.funnels.saved.schema import MAX_BREAKDOWNS, MAX_OR_ROWS, WINDOWS_S
 from penstock.providers.standard_events import POLAR, RENEWAL_REASONS
 from penstock.providers.stripe_events import STRIPE
+from penstock.providers.table import PROVIDERS
 from penstock.settings import GROUPS, Settings
 from penstock.web.codes import WARNINGS
 from tests.funnels.test_rules import WORKED_EXAMPLES
@@ -277,6 +279,14 @@ def test_every_limit_of_events_is_documented_with_its_setting():
         f"PENSTOCK_{name.upper()}" for name in Settings.model_fields if name.startswith("max_")
     }
     assert limits <= in_code("events.md")
+
+
+def test_every_provider_is_documented(client):
+    sentence = f"`provider` is {listed([f'`{provider}`' for provider in PROVIDERS], 'or')}."
+    paths = client.get("/api/openapi.json").json()["paths"]
+    reference = paths["/api/providers/{provider}/{website_id}"]["post"]["description"]
+    assert sentence in " ".join(reference.split())
+    assert sentence in page_text("providers.md")
 
 
 def test_every_warning_is_documented():

@@ -1,10 +1,9 @@
 """Builds the application from its rooms and connects them."""
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
 
 from litestar import Litestar
 from litestar.datastructures import State
@@ -14,29 +13,23 @@ from sqlalchemy import Connection
 
 from penstock.accounts import plugin as accounts_room
 from penstock.activity import plugin as activity_room
-from penstock.activity.personal_data.service import Person
 from penstock.backup import plugin as backup_room
 from penstock.base.attempts import Attempts
 from penstock.base.clock import Clock, system_clock
 from penstock.base.fair_queue import FairQueue, QueueLimits
-from penstock.base.ids import ScopeId, VisitorId, WebsiteId, WorkspaceId
+from penstock.base.ids import ScopeId, VisitorId
 from penstock.catalogue import plugin as catalogue_room
 from penstock.core import Core, Room
 from penstock.disk import plugin as disk_room
 from penstock.edge import plugin as edge_room
 from penstock.edge.layer import EdgeLayer
 from penstock.events import plugin as events_room
-from penstock.events.deletions.model import DeletionSpan, RetainedHistory
 from penstock.events.imports.dry_runs.summary_texts import summary_texts
-from penstock.events.imports.model import ImportSpan
 from penstock.events.imports.service import rejected_texts
-from penstock.events.losses.model import Loss
-from penstock.events.plugin import EventsRoom
 from penstock.events.quarantine.selection import quarantined_texts
 from penstock.exports import plugin as exports_room
 from penstock.exports.service import remaining_exports
 from penstock.funnels import plugin as funnels_room
-from penstock.funnels.queries.coverage import Gap
 from penstock.funnels.saved_cohorts.service import forget_members, visitor_cohorts
 from penstock.health import plugin as health_room
 from penstock.http import routes as http_routes
@@ -86,6 +79,16 @@ _DIRECT_ROUTES = [route for room in ROOMS for route in room.direct_routes]
 _VALIDATION = QueueLimits(slots=4, slots_per_key=2, waiting=400, waiting_per_key=50)
 """Limits of validation. It runs in Python, so more threads would only share one core."""
 _DEFINITION_CHECKS = QueueLimits(slots=2, slots_per_key=1, waiting=200, waiting_per_key=50)
+
+
+_FORGET = (forget_responses, forget_customers, forget_members, forget_opens)
+"""Delete data about visitors in the rooms above events, in the deletion's transaction."""
+
+_READ_PERSON = (
+    *(visitor_customers, visitor_opens, visitor_cohorts),
+    *(quarantined_texts, rejected_texts, summary_texts),
+)
+"""Read data about a person from the rooms that activity does not import."""
 
 
 class Services(SimpleNamespace):
@@ -143,7 +146,7 @@ def build_services(
         core,
         accounts,
         wait_until_shipped=wait_until_shipped,
-        read_gaps=partial(_read_gaps, events),
+        read_gaps=events.gaps,
         read_lost_events=events.quarantine.lost_on_devices,
         read_slugs=links.links.slugs,
         wait_for_clicks=partial(
@@ -155,7 +158,7 @@ def build_services(
         core,
         accounts,
         wait_until_shipped=wait_until_shipped,
-        read_other_rooms=_read_other_rooms,
+        read_other_rooms=_READ_PERSON,
         read_lost_events=events.quarantine.lost_on_devices,
     )
     exports = exports_room.build(core, accounts, wait_until_shipped=wait_until_shipped)
@@ -245,76 +248,7 @@ def _forget_in_other_rooms(
 
     Returns the number of deleted records by kind.
     """
-    forget_responses(db, scope_id)
-    customers = forget_customers(db, scope_id, visitor_ids)
-    members = forget_members(db, scope_id, visitor_ids)
-    opens = forget_opens(db, scope_id, visitor_ids)
-    return {"providerCustomers": customers, "cohortVisitors": members, **opens}
-
-
-def _read_other_rooms(db: Connection, person: Person) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return data about a person from other rooms, for the export of personal data."""
-    scope_id, visitor_ids, sent_ids, website_ids = person
-    return [
-        *(("customer", customer) for customer in visitor_customers(db, scope_id, visitor_ids)),
-        *visitor_opens(db, scope_id, visitor_ids),
-        *(("cohort", cohort) for cohort in visitor_cohorts(db, scope_id, visitor_ids)),
-        *(("rejected", entry) for entry in quarantined_texts(db, website_ids, sent_ids)),
-        *(("rejectedLine", line) for line in rejected_texts(db, website_ids, sent_ids)),
-        *(("dryRunText", text) for text in summary_texts(db, website_ids, sent_ids)),
-    ]
-
-
-def _read_gaps(
-    events: EventsRoom, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]
-) -> list[Gap]:
-    """Return imports, deletions and losses as gaps in a report's coverage, oldest first."""
-    imports = events.imports.spans(workspace_id, website_ids)
-    deletions = events.deletions.spans(workspace_id, website_ids)
-    gaps = [
-        *(_gap("import", span, span.dismissed_at_ms) for span in imports),
-        *(_gap("deletion", span) for span in deletions),
-        *(
-            _retention_gap(history)
-            for history in events.deletions.retained_histories(workspace_id, website_ids)
-        ),
-        *(_loss_gap(loss, site) for loss in events.losses.losses() for site in website_ids),
-    ]
-    return sorted(gaps, key=lambda gap: gap.at_ms)
-
-
-def _loss_gap(loss: Loss, website_id: WebsiteId) -> Gap:
-    """Return the gap for a loss. The gap covers all time before the loss, because lost events can
-    be of any age.
-    """
-    span = (0, loss.at_ms)
-    return Gap("loss", website_id, *span, span, loss.at_ms, loss.state, note=loss.note)
-
-
-def _retention_gap(history: RetainedHistory) -> Gap:
-    last_ms = history.from_ms - 1
-    return Gap(
-        "retention",
-        history.website_id,
-        0,
-        last_ms,
-        (0, last_ms),
-        history.from_ms,
-        "done",
-        note=history.note,
-        event_kind=history.kind,
-    )
-
-
-def _gap(kind: str, span: ImportSpan | DeletionSpan, dismissed_at_ms: int | None = None) -> Gap:
-    return Gap(
-        kind,
-        span.website_id,
-        span.from_ms,
-        span.to_ms,
-        span.affected_range,
-        span.at_ms,
-        span.state,
-        note=span.note,
-        dismissed_at_ms=dismissed_at_ms,
-    )
+    counts = dict[str, int]()
+    for forget in _FORGET:
+        counts |= forget(db, scope_id, visitor_ids)
+    return counts

@@ -24,6 +24,7 @@ from penstock.base.errors import Invalid, Malformed, TooLarge
 from penstock.base.ids import ScopeId, WebsiteId, WorkspaceId
 from penstock.base.networks import TrustedNetworks, client_network
 from penstock.base.paths import path_of_url, split_url
+from penstock.base.payment_providers import Provider
 from penstock.base.request_ids import request_id_of
 from penstock.base.scalar import plain_text, tagged, untagged, value_hash
 from penstock.base.spreadsheets import decode_cell, encode_cell, is_formula
@@ -50,10 +51,10 @@ from penstock.links.attribution.evidence import parse_opened_url, referrer_token
 from penstock.links.management.addresses import WebUrlRules, destination_path, web_url
 from penstock.links.management.csv_file import COLUMNS, read_csv
 from penstock.links.redirect.languages import accepted_languages
-from penstock.providers.model import Delivery, NotAnEvent, Provider
-from penstock.providers.signatures import is_signed, is_usable_secret
-from penstock.providers.standard_events import standard_event
-from penstock.providers.stripe_events import client_reference, stripe_event
+from penstock.providers.model import Delivery, NotAnEvent
+from penstock.providers.signatures import is_base64, is_signed
+from penstock.providers.stripe_events import client_reference
+from penstock.providers.table import PROVIDERS
 from penstock.segment.calls import CallContext, read_call
 from penstock.segment.model import Sender
 from tests.fuzz.examples import fuzz_settings
@@ -160,6 +161,7 @@ def _called(call: Any, is_trusted: bool) -> object:
 
 
 _EVENTS = JSON_VALUES | WEBHOOK | st.builds(_with_object, KNOWN_TYPE, WEBHOOK, WEBHOOK)
+_WEBHOOK_HEADERS = {"webhook-id": "msg_1", "webhook-timestamp": "1"}
 
 DECODERS = [
     Decoder("json", bodies.parse_json, JSON_BODIES, (Malformed,)),
@@ -211,12 +213,14 @@ DECODERS = [
         texts("respond-async", ";", " ", '"', "\\", "=", ",", "wait"),
     ),
     Decoder("request ID", request_id_of, st.binary() | st.none()),
-    Decoder("Stripe event", stripe_event, _EVENTS, (NotAnEvent,)),
-    Decoder(
-        "standard event",
-        lambda event: standard_event(event, Provider.POLAR, "msg_1", 1),
-        _EVENTS,
-        (NotAnEvent,),
+    *(
+        Decoder(
+            f"event of {provider}",
+            lambda event, parse=rules.parse: parse(event, _WEBHOOK_HEADERS),
+            _EVENTS,
+            (NotAnEvent,),
+        )
+        for provider, rules in PROVIDERS.items()
     ),
     Decoder(
         "Segment call",
@@ -246,7 +250,7 @@ DECODERS = [
     ),
     Decoder(
         "signing secret",
-        lambda secret: is_usable_secret(Provider.STANDARD, secret),
+        is_base64,
         texts("whsec_", "AAAA", "=", "+/"),
     ),
 ]
@@ -267,7 +271,7 @@ def test_a_decoder_returns_or_raises_what_is_documented_within_bounded_time(deco
 
 @fuzz_settings(40, times=20)
 @given(
-    st.sampled_from(Provider),
+    st.sampled_from([*PROVIDERS]),
     st.lists(
         st.sampled_from(
             ["stripe-signature", "webhook-id", "webhook-timestamp", "webhook-signature"]
@@ -283,7 +287,7 @@ def test_no_random_signature_is_valid(provider, headers, body):
     secrets = ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "plain"][: 1 + (provider != "standard")]
     if provider is Provider.STANDARD:
         secrets = secrets[:1]
-    assert not is_signed(provider, Delivery(headers, body), secrets, NOW_MS)
+    assert not is_signed(PROVIDERS[provider], Delivery(headers, body), secrets, NOW_MS)
 
 
 @fuzz_settings(40, times=20)
@@ -304,12 +308,12 @@ def test_what_a_provider_signs_is_valid_until_a_character_changes(body, other, i
     else:
         provider, secret = Provider.STANDARD, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
         headers = standard_headers(body, NOW_MS // 1000, secret, "msg_1")
-    headers = {name.lower(): value for name, value in headers.items()}
-    assert is_signed(provider, Delivery(headers, body.encode()), [secret], NOW_MS)
+    headers, rules = {name.lower(): value for name, value in headers.items()}, PROVIDERS[provider]
+    assert is_signed(rules, Delivery(headers, body.encode()), [secret], NOW_MS)
     changed = (body + other).encode()
-    assert not is_signed(provider, Delivery(headers, changed), [secret], NOW_MS)
+    assert not is_signed(rules, Delivery(headers, changed), [secret], NOW_MS)
     late_ms = NOW_MS + 301_000
-    assert not is_signed(provider, Delivery(headers, body.encode()), [secret], late_ms)
+    assert not is_signed(rules, Delivery(headers, body.encode()), [secret], late_ms)
 
 
 @fuzz_settings(40, times=20)

@@ -130,6 +130,15 @@ class Sender:
             standard_headers(body, self.now_s - age_s, key, delivery_id or f"msg_{uuid4().hex}"),
         )
 
+    def purchase(self, provider: str, at_s: int, **metadata: Any) -> httpx.Response:
+        """Send a purchase from a provider."""
+        data = {"id": "pur_1", "metadata": metadata}
+        if provider == "stripe":
+            return self.stripe("checkout.session.completed", data, at_s=at_s)
+        time, secret = datetime.fromtimestamp(at_s, UTC).isoformat(), SECRETS[provider]
+        key = secret.encode() if provider == "polar" else secret
+        return self.standard(data=data, provider=provider, key=key, timestamp=time)
+
 
 @pytest.fixture
 def sender(workspace: Tenant, server: Any, clock: ShiftedClock) -> Sender:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from penstock.base.payment_providers import Provider
+from penstock.providers.table import PROVIDERS
 from tests.funnels.scenario import Scene, outcome
 from tests.providers.conftest import Json, Sender
 
@@ -289,16 +291,20 @@ def test_a_whole_second_is_inside_the_window_by_its_stated_time(
     assert coarse(report) == 0
 
 
-def test_times_of_another_provider_are_not_judged_by_their_value(
-    scene: Scene, sender: Sender
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_the_precision_of_a_time_depends_on_its_provider_and_not_on_its_value(
+    scene: Scene, sender: Sender, provider: Provider
 ) -> None:
     at_whole_seconds(scene).story("0.7/checkout_submitted", visitor="ann", attempt="a1")
-    metadata = {"visitorId": "ann", "attempt": "a1"}
-    answer = sender.standard(data={"id": "ord_1", "metadata": metadata}, timestamp=scene.at(0))
+    answer = sender.purchase(provider, scene.start_ms // 1000, visitorId="ann", attempt="a1")
     assert answer.status_code == 200, answer.text
     report = scene.results(funnel_of(scene, "attempt", "checkout_submitted", PURCHASE))
-    assert outcome(report["aggregate"])[:2] == (1, 0)
-    assert coarse(report) == 0
+    assert outcome(report["aggregate"])[:2] == (1, int(provider.whole_seconds))
+    assert coarse(report) == int(provider.whole_seconds)
+
+
+def test_the_table_has_every_provider() -> None:
+    assert [*PROVIDERS] == [*Provider]
 
 
 def test_two_whole_seconds_prove_no_order_between_later_steps(scene: Scene, sender: Sender) -> None:

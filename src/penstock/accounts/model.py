@@ -48,6 +48,10 @@ class User:
     created_at_ms: int
     email_confirmed_at_ms: int | None
 
+    @property
+    def email_confirmed(self) -> bool:
+        return self.email_confirmed_at_ms is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Workspace:

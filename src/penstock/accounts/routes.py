@@ -23,7 +23,7 @@ from penstock.settings import Settings
 def _session_response(
     request: AnyRequest, settings: Settings, token: str, account: CurrentUser, status: int = 200
 ) -> Response[bytes]:
-    response = answer(SessionRecord.from_account(account), status)
+    response = answer(SessionRecord.from_object(account), status)
     set_session(response, request, settings, token)
     return response
 
@@ -106,7 +106,7 @@ def log_out(request: AnyRequest, accounts: AccountService, settings: Settings) -
 
 @route("GET", "/api/auth/session", "Current session", tag="accounts")
 async def session(current_user: CurrentUser) -> SessionRecord:
-    return SessionRecord.from_account(current_user)
+    return SessionRecord.from_object(current_user)
 
 
 ROUTES = (sign_up, log_in, log_in_with_code, log_out, session)

@@ -1,6 +1,6 @@
 """Wire types for accounts: sign-up, log-in and the session, and fields that sub-rooms share."""
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 from pydantic import (
     AfterValidator,
@@ -11,10 +11,9 @@ from pydantic import (
     model_validator,
 )
 
-from penstock.accounts.model import CurrentUser, Role, User, Workspace
-from penstock.base.clock import iso
+from penstock.accounts.model import Role
 from penstock.base.patterns import Pattern
-from penstock.http.schema import Input, Name, Record, RuleBroken, without_nul
+from penstock.http.schema import Input, Iso, Name, Record, RuleBroken, without_nul
 
 # The rule that browsers apply to <input type=email>. Source: HTML standard, "valid email address".
 _EMAIL = Pattern(
@@ -114,40 +113,19 @@ class CodeForm(Input):
 class UserRecord(Record):
     id: str
     email: str
-    created_at: str
+    created_at: Iso
     email_confirmed: Annotated[
         bool, Field(description="Whether the user has proven that they own the address.")
     ]
-
-    @classmethod
-    def from_user(cls, user: User) -> Self:
-        return cls(
-            id=user.id,
-            email=user.email,
-            created_at=iso(user.created_at_ms),
-            email_confirmed=user.email_confirmed_at_ms is not None,
-        )
 
 
 class WorkspaceRecord(Record):
     id: str
     name: str
-    created_at: str
-
-    @classmethod
-    def from_workspace(cls, workspace: Workspace) -> Self:
-        return cls(id=workspace.id, name=workspace.name, created_at=iso(workspace.created_at_ms))
+    created_at: Iso
 
 
 class SessionRecord(Record):
     user: UserRecord
     workspace: WorkspaceRecord
     role: Annotated[Role, Field(description="Role of the user in the workspace.")]
-
-    @classmethod
-    def from_account(cls, account: CurrentUser) -> Self:
-        return cls(
-            user=UserRecord.from_user(account.user),
-            workspace=WorkspaceRecord.from_workspace(account.workspace),
-            role=account.role,
-        )

@@ -274,7 +274,7 @@ class AccountService:
             # The user was removed while waiting for the lock.
             if store.account_by_email(db, email) != match:
                 return None
-            if account.user.email_confirmed_at_ms is None:
+            if not account.user.email_confirmed:
                 second_factor_store.delete_second_factor(db, account.user.id)
                 revoked = self._confirmations.reclaim(db, account, "single sign-on", now_ms)
                 user = replace(account.user, email_confirmed_at_ms=now_ms)

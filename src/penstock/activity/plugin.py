@@ -1,15 +1,17 @@
 """The activity room: visitors with their timelines, exports of personal data, and live events."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.accounts.plugin import AccountsRoom
 from penstock.activity.live import routes as live_routes
 from penstock.activity.live.service import LiveService, ReadLostEvents
 from penstock.activity.personal_data import routes as personal_data_routes
-from penstock.activity.personal_data.service import PersonalDataService, ReadOtherRooms
+from penstock.activity.personal_data.service import PersonalDataService
 from penstock.activity.visitors import routes as visitor_routes
 from penstock.activity.visitors.service import VisitorService
 from penstock.core import Core, Room
+from penstock.metadb.person import ReadPerson
 from penstock.warehouse.client import WaitUntilShipped
 
 
@@ -27,12 +29,12 @@ def build(
     accounts: AccountsRoom,
     *,
     wait_until_shipped: WaitUntilShipped,
-    read_other_rooms: ReadOtherRooms,
+    read_other_rooms: Sequence[ReadPerson],
     read_lost_events: ReadLostEvents,
 ) -> ActivityRoom:
     """Create the activity room.
 
-    read_other_rooms: reads data about a person from rooms that this room does not import.
+    read_other_rooms: functions of rooms that this room does not import, with a person's data.
     read_lost_events: counts lost events; provided by the events room.
     """
     settings, clock, database, warehouse, *_ = core

@@ -19,7 +19,7 @@ import httpx
 from penstock.base.row_files import RowFormat
 from penstock.base.wording import count_of
 from penstock.cli.client import Record, listed_records, record_of, service_client
-from penstock.cli.import_file import upload, wait_for
+from penstock.cli.import_upload import upload, wait_for
 from penstock.cli.options import FAILED, fail, warn
 from penstock.cli.progress import Progress, every_few_seconds, progress, still_running
 from penstock.events.imports.formats.ndjson import NDJSON

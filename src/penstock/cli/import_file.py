@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,9 +20,11 @@ from penstock.base.clock import parse_time
 from penstock.base.wording import count_of, listed, utc_time
 from penstock.cli.client import LOCAL, ApiKey, Record, Url, record_of, service_client
 from penstock.cli.import_dry_run import try_file
+from penstock.cli.import_export import import_export
 from penstock.cli.import_mapping import find_mapping, guess
+from penstock.cli.import_upload import upload, wait_for
 from penstock.cli.options import FAILED, WRONG_USE, EndpointUrl, fail, warn
-from penstock.cli.progress import Progress, every_few_seconds, progress, still_running
+from penstock.cli.progress import every_few_seconds, progress, still_running
 from penstock.events.imports.content import problem_of_head
 from penstock.events.imports.formats.reader import HEAD_BYTES, Reader, ReaderLimits
 from penstock.events.imports.formats.schema import ImportMapping
@@ -31,14 +32,6 @@ from penstock.events.imports.formats.table import READERS, reader_named, reader_
 from penstock.exports.storage import SCHEME
 
 _FORMATS = " ".join(f"{reader.description} ({', '.join(reader.endings)})." for reader in READERS)
-_CHUNK_BYTES = 256 * 1024
-_POLL_S = 0.3
-_PATIENCE_S = 60.0
-"""Maximum time that the service may be unreachable during an import, for example while it restarts,
-in seconds.
-"""
-
-
 _EXPORT = "penstock"
 """Value of `--from` for the folder of an export."""
 _NAMES = [*(reader.name for reader in READERS), _EXPORT]
@@ -122,8 +115,6 @@ def import_file(
     Exits with 1 if an import failed or lines were rejected.
     """
     if source == _EXPORT:
-        from penstock.cli.import_export import import_export
-
         is_one = len(files) == 1 and (isinstance(files[0], str) or files[0].is_dir())
         if not is_one or website is not None or is_dry_run:
             fail(f"--from {_EXPORT} needs one folder, and no --website or --dry-run", WRONG_USE)
@@ -223,47 +214,6 @@ def _unfinished_import(client: httpx.Client, file: Path, website: str) -> Record
         ),
         None,
     )
-
-
-def upload(
-    client: httpx.Client,
-    file: Path,
-    reader: Reader,
-    website: str,
-    bar: Progress,
-    mapping: ImportMapping | None = None,
-) -> Record:
-    total = file.stat().st_size
-
-    def chunks() -> Iterator[bytes]:
-        uploaded = 0
-        with file.open("rb") as source:
-            while chunk := source.read(_CHUNK_BYTES):
-                yield chunk
-                uploaded += len(chunk)
-                bar.update("Uploading", uploaded, total)
-
-    headers = {"Content-Type": reader.media_types[0], "Content-Length": str(total)}
-    name = "".join(character if character.isprintable() else "?" for character in file.name)
-    query = {"websiteId": website, "fileName": name[-200:], "format": reader.name}
-    if mapping is not None:
-        query["mapping"] = mapping.model_dump_json(exclude_defaults=True)
-    return record_of(client.post("/api/imports", params=query, content=chunks(), headers=headers))
-
-
-def wait_for(client: httpx.Client, job: Record, bar: Progress) -> Record:
-    """Wait until the import has finished. Returns the finished job."""
-    last_answer_s = time.monotonic()
-    while job["state"] in ("queued", "running"):
-        time.sleep(_POLL_S)
-        try:
-            job = record_of(client.get(f"/api/imports/{job['id']}"))
-            last_answer_s = time.monotonic()
-        except httpx.TransportError:
-            if time.monotonic() - last_answer_s > _PATIENCE_S:
-                raise
-        bar.update("Importing", job["bytesRead"], job["bytesTotal"])
-    return job
 
 
 def _write_rejects(client: httpx.Client, job: Record, file: Path, reader: Reader) -> Path | None:

@@ -58,21 +58,25 @@ def _database(database: "Database") -> Iterator[Check]:
     known = database.known_versions()
     if version is None:
         yield warning("migrations", "The metadata database is empty.", _MIGRATE)
-    elif version not in known:
-        yield failure(
-            "migrations",
-            f"A newer Penstock has written the metadata database (version {version}).",
-            "Install that release of Penstock, or restore a backup.",
-        )
-    elif version != known[-1]:
-        yield warning(
-            "migrations", f"The metadata database has version {version} of {known[-1]}.", _MIGRATE
-        )
     else:
-        yield ok("migrations", f"The metadata database has version {version}, the newest.")
+        is_newer = version not in known
+        yield _migrations("metadata database", version, known[-1], is_newer=is_newer)
 
 
 _MIGRATE = "`penstock serve` upgrades it at its start, `penstock migrate` without serving."
+
+
+def _migrations(store: str, version: object, newest: object, *, is_newer: bool) -> Check:
+    """Check the version of a store. is_newer: whether this Penstock does not know it."""
+    if is_newer:
+        return failure(
+            "migrations",
+            f"A newer Penstock has written the {store} (version {version}).",
+            "Install that release of Penstock, or restore a backup.",
+        )
+    if version != newest:
+        return warning("migrations", f"The {store} has version {version} of {newest}.", _MIGRATE)
+    return ok("migrations", f"The {store} has version {version}, the newest.")
 
 
 def _running_service(settings: Settings, process: str) -> Iterator[Check]:
@@ -130,18 +134,7 @@ def _stopped_stores(settings: Settings, database: "Database") -> Iterator[Check]
             newest = migrations.migrations()[-1].version
             version = migrations.current_version(warehouse)
             yield ok("event store", "Responds.")
-            if version > newest:
-                yield failure(
-                    "migrations",
-                    f"A newer Penstock has written the event store (version {version}).",
-                    "Install that release of Penstock, or restore a backup.",
-                )
-            elif version < newest:
-                yield warning(
-                    "migrations", f"The event store has version {version} of {newest}.", _MIGRATE
-                )
-            else:
-                yield ok("migrations", f"The event store has version {version}, the newest.")
+            yield _migrations("event store", version, newest, is_newer=version > newest)
             if database.is_up_to_date():
                 state = Shipper(database, warehouse, system_clock).outbox_state()
                 yield _outbox(state.bundles, state.oldest_age_s)

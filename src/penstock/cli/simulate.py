@@ -7,14 +7,22 @@ from enum import StrEnum
 from html import unescape
 from secrets import token_hex
 from typing import Annotated
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
 import httpx
 import typer
 
 from penstock.base.clock import parse_time
 from penstock.base.wording import utc_time
-from penstock.cli.client import LOCAL, ApiKey, Record, Url, record_of, service_client
+from penstock.cli.client import (
+    LOCAL,
+    ApiKey,
+    Record,
+    Url,
+    listed_records,
+    record_of,
+    service_client,
+)
 from penstock.cli.options import fail
 from penstock.links.attribution.wording import METHODS, REASONS
 
@@ -37,8 +45,6 @@ _USER_AGENTS = {
     ),
 }
 _OS_VERSIONS = {Phone.IOS: "18.5", Phone.ANDROID: "15"}
-
-_PAGE = 100
 
 
 @links.command()
@@ -63,15 +69,9 @@ def simulate(
 
 
 def _link(client: httpx.Client, slug: str) -> Record:
-    page, total = 1, 1
-    while (page - 1) * _PAGE < total:
-        query: dict[str, str | int] = {"search": slug, "page": page, "pageSize": _PAGE}
-        links_page = record_of(client.get("/api/mobile/deferred-links", params=query))
-        for link in links_page["data"]:
-            if link["slug"] == slug:
-                return dict(link)
-        page, total = page + 1, links_page["total"]
-    return fail(f"this workspace has no link with the slug {slug}")
+    matching = listed_records(client, f"/api/mobile/deferred-links?{urlencode({'search': slug})}")
+    link = next((link for link in matching if link["slug"] == slug), None)
+    return link or fail(f"this workspace has no link with the slug {slug}")
 
 
 def _tap(phone: httpx.Client, link: Record, platform: Phone) -> Record:

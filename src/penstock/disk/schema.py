@@ -35,9 +35,4 @@ class DiskUseRecord(Record):
 
     @classmethod
     def from_use(cls, use: DiskUse) -> "DiskUseRecord":
-        return cls(
-            used_bytes=use.bytes,
-            max_bytes=use.max_bytes,
-            files=[FileUseRecord(**each._asdict()) for each in use.files],
-            is_disk_low=use.is_disk_low,
-        )
+        return cls.from_object(use, used_bytes=use.bytes)

@@ -1,10 +1,13 @@
 """The events room: intake, outbox, shipper, imports and deletions."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from operator import attrgetter
 
 from penstock.accounts.plugin import AccountsRoom
+from penstock.base.gaps import Gap
+from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.base.metrics import PolledGauge, PolledGauges
 from penstock.base.worker import Worker
 from penstock.core import Core, Room
@@ -53,6 +56,16 @@ class EventsRoom(Room):
         *deletion_routes.ROUTES,
     )
     direct_routes = event_routes.DIRECT_ROUTES
+
+    def gaps(self, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]) -> list[Gap]:
+        """Return the imports, deletions, retention and losses of websites, oldest first."""
+        gaps = [
+            *(span.gap for span in self.imports.spans(workspace_id, website_ids)),
+            *(span.gap for span in self.deletions.spans(workspace_id, website_ids)),
+            *(kind.gap for kind in self.deletions.retained_histories(workspace_id, website_ids)),
+            *(loss.gap(site) for loss in self.losses.losses() for site in website_ids),
+        ]
+        return sorted(gaps, key=attrgetter("at_ms"))
 
     def workers(self) -> Sequence[Worker]:
         return [

@@ -28,7 +28,7 @@ class PropertyKeys:
     """Known property keys of each website. Only the intake's writer uses it."""
 
     def __init__(self, limit: int) -> None:
-        """Start with an empty cache. limit: maximum number of different keys per website."""
+        """limit: maximum number of different keys per website."""
         self._limit = limit
         self._known: OrderedDict[WebsiteId, set[int]] = OrderedDict()
         self._cached_keys = 0

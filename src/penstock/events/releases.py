@@ -18,7 +18,7 @@ class VisitorReleases:
     """Updates the rows of released visitors in batches, and ships their aliases."""
 
     def __init__(self, database: Database, clock: Clock, on_stored: Callable[[], None]) -> None:
-        """Create the worker. on_stored: called after each commit; wakes the shipper."""
+        """on_stored: called after each commit; wakes the shipper."""
         self._database, self._clock, self._on_stored = database, clock, on_stored
         self.worker = Worker("visitor_releases", self._step, clock, period_s=_POLL_S)
 

@@ -83,7 +83,7 @@ class Shipper:
         limits: QuarantineLimits = QuarantineLimits(1000, 10 * 1024**2),  # noqa: B008 - immutable
         attempts: Attempts | None = None,
     ) -> None:
-        """Create a shipper. limits: limits of the quarantine. attempts: marks shipments while the
+        """limits: limits of the quarantine. attempts: marks shipments while the
         embedded engine reads them; None marks nothing.
         """
         self._attempts = attempts if warehouse.folder is not None else None

@@ -118,8 +118,7 @@ def list_export_members(
     caller: Caller, members: MemberService, query: PageQuery
 ) -> Listing[MemberRecord]:
     """Lists members, like the list in the settings, but also for an API key."""
-    page_members = members.members(caller.workspace_id, query.pagination)
-    return page_members.map(MemberRecord.from_member)
+    return members.members(caller.workspace_id, query.pagination)
 
 
 ROUTES = (

@@ -17,7 +17,7 @@ from penstock.accounts.websites.service import WebsiteService
 from penstock.base.errors import Conflict, NotFound
 from penstock.base.ids import ExportId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
-from penstock.base.row_files import Cell, Row, RowFormat, join_files, write_rows
+from penstock.base.row_files import Cell, Row, join_files, write_rows
 from penstock.core import Core
 from penstock.events.deletions.model import RemainingExport
 from penstock.exports import model, store
@@ -33,7 +33,7 @@ from penstock.exports.schema import (
 from penstock.identity.profiles import service as profiles
 from penstock.metadb.workspaces import hold_workspace
 from penstock.settings import DAY_S
-from penstock.warehouse.client import FileFormat, WaitUntilShipped
+from penstock.warehouse.client import WaitUntilShipped
 from penstock.warehouse.errors import QueryFailed, explain_failure
 from penstock.warehouse.queries import load
 from penstock.warehouse.work import check_stopped
@@ -44,10 +44,6 @@ _OF_A_DAY = ("by_second", "of_day")
 """Names of the statements about a day, after the name of their table."""
 _SLICE_ROWS = 50_000
 """Number of rows that the engine sorts at once."""
-_ENGINE_FORMATS = {
-    RowFormat.PARQUET: FileFormat.PARQUET,
-    RowFormat.NDJSON: FileFormat.JSON_EACH_ROW,
-}
 _MAX_S = 3600
 """Time limit of a statement in seconds. It may take longer than a report."""
 _ENGINE_SETTINGS = {
@@ -192,7 +188,7 @@ class ExportService:
                 sql["of_day"],
                 {"website": website.id, "from": start_ms, "to": end_ms},
                 _ENGINE_SETTINGS,
-                _ENGINE_FORMATS[query.format],
+                query.format,
             )
 
         try:

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from penstock.base.ids import WorkspaceId
 from penstock.base.row_files import MEDIA_TYPES as ROW_MEDIA_TYPES
+from penstock.base.table_files import MEDIA_TYPES
 from penstock.base.temporary_files import NamedFile
 from penstock.funnels.comparisons.service import compare_cohorts
 from penstock.funnels.drivers.service import read_drivers
@@ -22,7 +23,6 @@ from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.schema import PeriodQuery
 from penstock.funnels.results.export import export_funnel
 from penstock.funnels.results.service import read_results
-from penstock.funnels.results.tables import MEDIA_TYPES
 from penstock.funnels.units.export import export_units
 from penstock.funnels.units.service import list_units
 from penstock.funnels.units.table import export_unit_table

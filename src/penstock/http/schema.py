@@ -11,6 +11,8 @@ from typing import Annotated, Any, Self, cast, get_args
 
 from pydantic import (
     AfterValidator,
+    AliasChoices,
+    AliasGenerator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -147,6 +149,10 @@ class RevisionQuery(Query):
     ] = None
 
 
+def _names_in_objects(name: str) -> AliasChoices:
+    return AliasChoices(to_camel(name), name, f"{name}_ms")
+
+
 class Record(BaseModel):
     """A response or a part of it: camelCase on the wire, snake_case in code.
 
@@ -156,9 +162,12 @@ class Record(BaseModel):
 
     model_config = ConfigDict(
         defer_build=True,
-        alias_generator=to_camel,
+        alias_generator=AliasGenerator(
+            alias=to_camel, validation_alias=_names_in_objects, serialization_alias=to_camel
+        ),
         validate_by_name=True,
         serialize_by_alias=True,
+        from_attributes=True,
         frozen=True,
     )
 
@@ -168,24 +177,10 @@ class Record(BaseModel):
 
         others: values of fields that the object does not have, or has in another form.
         """
-        names = cls.model_fields.keys() - others.keys()
-        return cls.model_validate({**_attributes(source, names), **others})
-
-    @model_validator(mode="before")
-    @classmethod
-    def _read_attributes(cls, value: Any) -> Any:
-        is_ready = isinstance(value, dict | Record)
-        return value if is_ready else _attributes(value, cls.model_fields)
-
-
-def _attributes(source: object, names: Iterable[str]) -> dict[str, Any]:
-    """Return the object's attributes with these names, or with `_ms` after them."""
-    attributes = [(name, attribute) for name in names for attribute in (name, f"{name}_ms")]
-    return {
-        name: getattr(source, attribute)
-        for name, attribute in attributes
-        if hasattr(source, attribute)
-    }
+        fields = cls.model_fields.keys() - others.keys()
+        names = [name for field in fields for name in (field, f"{field}_ms")]
+        values = {name: getattr(source, name) for name in names if hasattr(source, name)}
+        return cls.model_validate(values | others)
 
 
 def _iso_text(value: Any) -> Any:

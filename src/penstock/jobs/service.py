@@ -29,7 +29,7 @@ from penstock.base.errors import (
     Unavailable,
 )
 from penstock.base.fair_queue import FairQueue, QueueLimits
-from penstock.base.ids import WorkspaceId, new_id
+from penstock.base.ids import ScopeId, VisitorId, WorkspaceId, new_id
 from penstock.base.worker import Backoff, Worker
 from penstock.disk.service import DiskService
 from penstock.http.answers import answer
@@ -335,6 +335,12 @@ class JobService:
         return read_response(self._database, job)
 
 
-def forget_responses(db: Connection, scope_id: str) -> None:
-    """Delete a workspace's finished jobs: their responses may identify a deleted visitor."""
+def forget_responses(
+    db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
+) -> dict[str, int]:
+    """Delete a workspace's finished jobs: their responses may identify a deleted visitor.
+
+    The number of jobs says nothing about the visitors, so it is not returned.
+    """
     store.delete_finished_of_scope(db, scope_id)
+    return {}

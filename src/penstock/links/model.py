@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 from urllib.parse import quote, urlencode
 
 from penstock.base.ids import LinkId, WebsiteId, WorkspaceId
@@ -43,23 +43,6 @@ class LinkState(StrEnum):
     DISABLED = "disabled"
     EXPIRED = "expired"
     ARCHIVED = "archived"
-
-
-class LinkRevision(NamedTuple):
-    """A link's revised fields from one change until the next. number: the revision number, starting
-    at 1.
-    """
-
-    number: int
-    at_ms: int
-    name: str
-    destination_path: str
-    fallback_url: str | None
-    utm_source: str | None
-    utm_medium: str | None
-    utm_campaign: str | None
-    expires_at_ms: int | None
-    expired_url: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +99,6 @@ class Link:
             return self
         revision = self.revision + (1 if differing & set(REVISED) else 0)
         return replace(self, **values, revision=revision, updated_at_ms=now_ms)
-
-    def at_revision(self, revision: LinkRevision) -> Self:
-        """Return the link with the fields of an earlier revision."""
-        values = {name: getattr(revision, name) for name in REVISED}
-        return replace(self, **values, revision=revision.number)
 
     @property
     def utm(self) -> dict[str, str]:

@@ -6,7 +6,7 @@ because expanding a list into a compiled statement takes longer than running it.
 names come from the code; values are always bound.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain
 from typing import Any, TypeVar, cast, get_type_hints
@@ -167,13 +167,17 @@ def json_of_text(text: str | None) -> Any:
     return None if text is None else json.decode(text)
 
 
-def row_values(record: object, table: Table) -> dict[str, Any]:
-    """Return a record's values by column. A column `x` holds the record's field `x` or `x_ms`."""
+def row_values(record: object, table: Table, *, without: Collection[str] = ()) -> dict[str, Any]:
+    """Return a record's values by column. A column `x` holds the record's field `x` or `x_ms`.
+
+    without: names of columns that the record does not have.
+    """
     return {
         column.name: getattr(
             record, column.name if hasattr(record, column.name) else f"{column.name}_ms"
         )
         for column in table.columns
+        if column.name not in without
     }
 
 

@@ -7,11 +7,12 @@ from msgspec import json
 
 from penstock.accounts.model import Website
 from penstock.base.event_limits import MAX_EVENT_BYTES, MAX_ID_BYTES, MAX_PROPERTY_KEYS
+from penstock.base.payment_providers import Provider
 from penstock.events.fields import EventValidationContext, future_error
 from penstock.events.model import Family, Kind, NewEvent, Source, body_hash, dedupe_key
 from penstock.events.properties import property_faults
 from penstock.identity.model import is_placeholder
-from penstock.providers.model import IDENTITY_KEYS, NotAnEvent, Provider, ProviderEvent
+from penstock.providers.model import IDENTITY_KEYS, NotAnEvent, ProviderEvent
 
 LEFT_OUT = "leftOut"
 """Name of the property that lists metadata entries over a limit, in the form `key: code`."""

@@ -1,25 +1,17 @@
 """Plain types for payment providers. No I/O. Times are milliseconds since 1970-01-01 UTC."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, NamedTuple
 
 from penstock.accounts.model import SigningSecret
-from penstock.events.model import Receipt
+from penstock.base.payment_providers import Provider
 
 Properties = dict[str, str | int | float | bool]
-
-
-class Provider(StrEnum):
-    """A sender of webhooks. The values appear in URLs.
-
-    STANDARD: any sender that follows Standard Webhooks.
-    """
-
-    STRIPE = "stripe"
-    POLAR = "polar"
-    STANDARD = "standardwebhooks"
+Headers = Mapping[str, str]
+"""Headers of a webhook. The keys are lower case."""
+Key = str | bytes
+"""A key of signatures, as text or decoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +27,10 @@ class ProviderConfig:
 
 
 class Delivery(NamedTuple):
-    """A webhook request. headers: keys are lower case."""
+    """A webhook request."""
 
-    headers: Mapping[str, str]
+    headers: Headers
     body: bytes
-
-
-class ReceivedWebhook(NamedTuple):
-    """A webhook whose event is safely on disk. name: the event's name in the warehouse."""
-
-    name: str
-    receipt: Receipt
 
 
 class EventMapping(NamedTuple):
@@ -75,6 +60,27 @@ class ProviderEvent(NamedTuple):
     metadata: Any
     customer_id: str | None
     email: str | None
+
+
+def _text_key(secret: str) -> Sequence[Key]:
+    return [secret]
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookRules:
+    """How a provider signs its webhooks, and what they contain.
+
+    headers: names of the headers that `verify` and `parse` read. verify: whether a recent signature
+    of a body is from a key, at a time in milliseconds. parse: reads the event in a body, or raises
+    `NotAnEvent`. is_secret: whether a text has the format of the provider's secrets. keys: returns
+    the possible keys for a secret.
+    """
+
+    headers: tuple[str, ...]
+    verify: Callable[[Headers, str, Key, int], bool]
+    parse: Callable[[Any, Headers], ProviderEvent]
+    is_secret: Callable[[str], bool] = bool
+    keys: Callable[[str], Sequence[Key]] = _text_key
 
 
 IDENTITY_KEYS = ("visitorId", "userId", "websiteId")

@@ -38,8 +38,7 @@ async def receive_webhook(
     `standardwebhooks`.
     """
     body = await read_raw(request, settings.limits.max_body_bytes)
-    webhook = await providers.receive(provider, website_id, Delivery(request.headers, body))
-    return WebhookRecord.from_webhook(webhook)
+    return await providers.receive(provider, website_id, Delivery(request.headers, body))
 
 
 @route("GET", _ALL, "Payment providers of a website", tag="providers")

@@ -4,12 +4,10 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, SecretStr
 
-from penstock.accounts.model import SigningSecret
-from penstock.base.clock import iso, iso_or_none
 from penstock.events.model import Status
 from penstock.events.schema import WarningRecord
-from penstock.http.schema import Input, Record, RuleBroken
-from penstock.providers.model import ProviderConfig, ReceivedWebhook
+from penstock.http.schema import Input, Iso, Record, RuleBroken
+from penstock.providers.model import ProviderConfig
 from penstock.settings import DAY_S
 
 MAX_SECRET_CHARS = 500
@@ -49,14 +47,8 @@ class NewSecret(Input):
 class SecretRecord(Record):
     """The validity of a secret. The secret itself is never shown."""
 
-    created_at: str
-    valid_until: str | None = Field(description="Null for the current secret.")
-
-    @classmethod
-    def from_secret(cls, secret: SigningSecret) -> Self:
-        return cls(
-            created_at=iso(secret.created_at_ms), valid_until=iso_or_none(secret.valid_until_ms)
-        )
+    created_at: Iso
+    valid_until: Iso | None = Field(description="Null for the current secret.")
 
 
 class ProviderRecord(Record):
@@ -68,11 +60,8 @@ class ProviderRecord(Record):
 
     @classmethod
     def from_config(cls, config: ProviderConfig, base_url: str) -> Self:
-        return cls(
-            provider=config.provider,
-            webhook_url=f"{base_url}/api/providers/{config.provider}/{config.website_id}",
-            secrets=tuple(SecretRecord.from_secret(secret) for secret in config.secrets),
-        )
+        path = f"/api/providers/{config.provider}/{config.website_id}"
+        return cls.from_object(config, webhook_url=base_url + path)
 
 
 class WebhookRecord(Record):
@@ -82,13 +71,3 @@ class WebhookRecord(Record):
     event_id: str
     event: Annotated[str, Field(description="Name of the event in Penstock.")]
     warnings: tuple[WarningRecord, ...] = ()
-
-    @classmethod
-    def from_webhook(cls, webhook: ReceivedWebhook) -> Self:
-        receipt = webhook.receipt
-        return cls(
-            status=receipt.status,
-            event_id=receipt.event_id,
-            event=webhook.name,
-            warnings=WarningRecord.all_of(receipt.warnings),
-        )

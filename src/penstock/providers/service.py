@@ -1,11 +1,10 @@
 """Use cases for providers. Synchronous methods block: call them from a worker thread."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
 
 from anyio import to_thread
 from sqlalchemy import Connection
@@ -18,26 +17,26 @@ from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, Fault, Invalid, Malformed, NotFound, Unauthorized
 from penstock.base.ids import ScopeId, VisitorId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
+from penstock.base.payment_providers import Provider
 from penstock.base.value_budget import WEBHOOK
 from penstock.events.fields import EventValidationContext
 from penstock.events.intake import Intake
 from penstock.events.model import NewEvent, Receipt
 from penstock.http.bodies import compute_on, parse_json
 from penstock.metadb.database import Database
+from penstock.metadb.person import Person, StoredRecord
 from penstock.metadb.secret_box import SecretBox
 from penstock.providers import store
 from penstock.providers.events import CustomerIdentity, new_event, read_customer_identity
 from penstock.providers.model import (
     Delivery,
     NotAnEvent,
-    Provider,
     ProviderConfig,
     ProviderEvent,
-    ReceivedWebhook,
 )
-from penstock.providers.signatures import is_signed, is_usable_secret
-from penstock.providers.standard_events import standard_event
-from penstock.providers.stripe_events import stripe_event
+from penstock.providers.schema import WebhookRecord
+from penstock.providers.signatures import is_signed
+from penstock.providers.table import PROVIDERS
 
 MAX_SECRETS = 5
 """Maximum number of valid secrets for each provider of a website."""
@@ -86,7 +85,7 @@ class ProviderService:
         """
         provider, workspace_id = _find_provider(name), actor.workspace_id
         website = self._websites.website(workspace_id, website_id)
-        if not is_usable_secret(provider, secret):
+        if not (secret.removeprefix("whsec_") and PROVIDERS[provider].is_secret(secret)):
             message = "Must be base64, with or without whsec_ in front, as the sender shows it."
             raise Invalid([Fault("signingSecret", "not_a_secret", message)])
         now_ms = self._clock()
@@ -153,20 +152,20 @@ class ProviderService:
 
     # Receiving webhooks
 
-    async def receive(self, name: str, website_id: str, delivery: Delivery) -> ReceivedWebhook:
+    async def receive(self, name: str, website_id: str, delivery: Delivery) -> WebhookRecord:
         """Store a provider's event.
 
         Raises `Unauthorized` for every error. Until the signature is verified, the message is
         always the same, so that strangers learn nothing about websites or secrets.
         """
-        provider = next((provider for provider in Provider if provider == name), None)
+        provider = next((provider for provider in PROVIDERS if provider == name), None)
         website = None if provider is None else await self._websites.find_website_async(website_id)
         if provider is None or website is None:
             raise _bad_signature()
         valid_secrets = await to_thread.run_sync(self._valid_secrets, website)
         secrets = [secret.secret for secret in valid_secrets.get(provider, ())]
         context = EventValidationContext(self._clock())
-        if not is_signed(provider, delivery, secrets, context.now_ms):
+        if not is_signed(PROVIDERS[provider], delivery, secrets, context.now_ms):
             raise _bad_signature()
         try:
             sent = await compute_on(delivery.body, _parse, provider, delivery)
@@ -184,7 +183,7 @@ class ProviderService:
         await to_thread.run_sync(
             self._save_customer, event, receipt, _customer_keys(sent, provider)
         )
-        return ReceivedWebhook(event.name, receipt)
+        return WebhookRecord.from_object(receipt, event=event.name)
 
     async def _fallback_visitor(
         self, sent: ProviderEvent, customer: CustomerIdentity, provider: Provider, website: Website
@@ -219,9 +218,9 @@ class ProviderService:
 
 
 def _find_provider(name: str) -> Provider:
-    provider = next((provider for provider in Provider if provider == name), None)
+    provider = next((provider for provider in PROVIDERS if provider == name), None)
     if provider is None:
-        raise NotFound(f"There is no such provider. Providers are {', '.join(Provider)}.")
+        raise NotFound(f"There is no such provider. Providers are {', '.join(PROVIDERS)}.")
     return provider
 
 
@@ -233,12 +232,7 @@ def _bad_signature() -> Unauthorized:
 
 
 def _parse(provider: Provider, delivery: Delivery) -> ProviderEvent:
-    body = parse_json(delivery.body, WEBHOOK)
-    if provider is Provider.STRIPE:
-        return stripe_event(body)
-    return standard_event(
-        body, provider, delivery.headers["webhook-id"], int(delivery.headers["webhook-timestamp"])
-    )
+    return PROVIDERS[provider].parse(parse_json(delivery.body, WEBHOOK), delivery.headers)
 
 
 def _customer_keys(sent: ProviderEvent, provider: Provider) -> list[bytes]:
@@ -251,16 +245,17 @@ def _customer_keys(sent: ProviderEvent, provider: Provider) -> list[bytes]:
     return [blake2b(key.encode(), digest_size=16).digest() for key in keys]
 
 
-def visitor_customers(
+def visitor_customers(db: Connection, person: Person) -> Iterator[StoredRecord]:
+    """Return a person's customers at payment providers."""
+    for customer in store.visitor_customers(db, person.scope_id, person.visitor_ids):
+        yield "customer", customer
+
+
+def forget_customers(
     db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
-) -> list[dict[str, Any]]:
-    """Return the visitors' customers at payment providers, for an export of their data."""
-    return store.visitor_customers(db, scope_id, visitor_ids)
-
-
-def forget_customers(db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]) -> int:
+) -> dict[str, int]:
     """Delete the visitors' customers. Returns the number of deleted customers.
 
     Runs in the transaction that deletes the visitors.
     """
-    return store.forget_customers(db, scope_id, visitor_ids)
+    return {"providerCustomers": store.forget_customers(db, scope_id, visitor_ids)}

@@ -5,7 +5,7 @@ service's clock. We turn off the age check in `stripe`, and use `sign` from `sta
 because its `verify` reads the system clock.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from secrets import compare_digest
 
@@ -13,27 +13,20 @@ from standardwebhooks import Webhook
 from standardwebhooks.webhooks import EmptyWebhookSecretError
 
 from penstock.base.patterns import Pattern, is_digits
-from penstock.providers.model import Delivery, Provider
+from penstock.providers.model import Delivery, Headers, Key, WebhookRules
 
 TOLERANCE_S = 300
 """Maximum seconds between the time of signing and now, in either direction."""
-
-SIGNATURE_HEADERS: Mapping[Provider, tuple[str, ...]] = {
-    Provider.STRIPE: ("stripe-signature",),
-    Provider.POLAR: ("webhook-id", "webhook-timestamp", "webhook-signature"),
-    Provider.STANDARD: ("webhook-id", "webhook-timestamp", "webhook-signature"),
-}
 
 _MAX_HEADER_CHARS = 4096
 _MAX_SECONDS_DIGITS = 12
 _BASE64 = Pattern(r"(?:whsec_)?[A-Za-z0-9+/]+={0,2}")
 
 
-def is_signed(provider: Provider, delivery: Delivery, secrets: Iterable[str], now_ms: int) -> bool:
+def is_signed(rules: WebhookRules, delivery: Delivery, secrets: Iterable[str], now_ms: int) -> bool:
     """Whether a delivery has a recent signature from one of the secrets. Never raises."""
-    names = SIGNATURE_HEADERS[provider]
-    headers = {name: delivery.headers[name] for name in names if name in delivery.headers}
-    if len(headers) < len(names) or any(
+    headers = {name: delivery.headers[name] for name in rules.headers if name in delivery.headers}
+    if len(headers) < len(rules.headers) or any(
         not text.isascii() or not 0 < len(text) <= _MAX_HEADER_CHARS for text in headers.values()
     ):
         return False
@@ -41,42 +34,25 @@ def is_signed(provider: Provider, delivery: Delivery, secrets: Iterable[str], no
         body = delivery.body.decode()
     except UnicodeDecodeError:
         return False
-    verify = _verify_stripe if provider is Provider.STRIPE else _verify_standard
-    return any(
-        verify(headers, body, key, now_ms) for secret in secrets for key in _keys(provider, secret)
-    )
+    keys = [key for secret in secrets for key in rules.keys(secret)]
+    return any(rules.verify(headers, body, key, now_ms) for key in keys)
 
 
-def is_usable_secret(provider: Provider, secret: str) -> bool:
-    """Whether a secret has the provider's format.
-
-    Standard Webhooks requires base64, with or without a `whsec_` prefix. The other providers accept
-    any text.
-    """
-    return bool(secret.removeprefix("whsec_")) and (
-        provider is not Provider.STANDARD or _is_base64(secret)
-    )
-
-
-def _is_base64(secret: str) -> bool:
+def is_base64(secret: str) -> bool:
+    """Whether a secret is base64, with or without a `whsec_` prefix, as the standard requires."""
     try:
         return bool(_BASE64.fullmatch(secret) and Webhook(secret))
     except (ValueError, EmptyWebhookSecretError):
         return False
 
 
-def _keys(provider: Provider, secret: str) -> list[str | bytes]:
-    """Return the possible keys for a secret.
+def polar_keys(secret: str) -> Sequence[Key]:
+    """Return the possible keys for a secret of Polar.
 
-    Polar signs with the secret's text, but the standard decodes it first, so we try both for Polar.
+    Polar signs with the secret's text, but the standard decodes it first, so we try both.
     """
-    if provider is not Provider.POLAR:
-        return [secret]
-    return (
-        [secret.encode(), secret]
-        if secret.startswith("whsec_") and _is_base64(secret)
-        else [secret.encode()]
-    )
+    is_standard = secret.startswith("whsec_") and is_base64(secret)
+    return [secret.encode(), secret] if is_standard else [secret.encode()]
 
 
 def _is_recent(seconds: str, now_ms: int) -> bool:
@@ -87,7 +63,7 @@ def _is_recent(seconds: str, now_ms: int) -> bool:
     )
 
 
-def _verify_stripe(headers: Mapping[str, str], body: str, key: str | bytes, now_ms: int) -> bool:
+def verify_stripe(headers: Headers, body: str, key: Key, now_ms: int) -> bool:
     header = headers["stripe-signature"]
     # This imports Stripe's whole API client, so only services that receive its webhooks import it.
     from stripe import SignatureVerificationError, WebhookSignature
@@ -105,7 +81,7 @@ def _verify_stripe(headers: Mapping[str, str], body: str, key: str | bytes, now_
         return False
 
 
-def _verify_standard(headers: Mapping[str, str], body: str, key: str | bytes, now_ms: int) -> bool:
+def verify_standard(headers: Headers, body: str, key: Key, now_ms: int) -> bool:
     seconds = headers["webhook-timestamp"]
     if not _is_recent(seconds, now_ms):
         return False

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.providers.model import EventMapping, Properties, Provider, ProviderEvent
+from penstock.base.payment_providers import Provider
+from penstock.providers.model import EventMapping, Headers, Properties, ProviderEvent
 from penstock.providers.payload import (
     amount_properties,
     find_email,
@@ -44,13 +45,11 @@ _TIME_PATHS = ("timestamp", "data.modified_at", "data.created_at")
 _EMAIL_PATHS = ("customer.email", "user.email", "customer_email")
 
 
-def standard_event(
-    body: Any, provider: Provider, delivery_id: str, signed_at_s: int
-) -> ProviderEvent:
+def standard_event(provider: Provider, body: Any, headers: Headers) -> ProviderEvent:
     """Parse a body. Raises `NotAnEvent` if it does not have the form `{type, timestamp, data}`.
 
-    delivery_id: the signed `webhook-id`, which is the same for every retry. signed_at_s: the time
-    of signing in seconds since 1970, used if the body contains no time.
+    headers: the signed `webhook-id`, which is the same for every retry, and `webhook-timestamp`,
+    the time of signing in seconds since 1970, which is used if the body contains no time.
     """
     event = require_object(body, "the body")
     event_type = require_id(event.get("type"), "type")
@@ -60,6 +59,7 @@ def standard_event(
         require_object(payload, "data")
     if event_type == "order.paid" and first_id(payload, "billing_reason") in RENEWAL_REASONS:
         mapping = EventMapping("renewal", "total_amount")
+    signed_at_s = int(headers["webhook-timestamp"])
     occurred_at = next(
         (time for path in _TIME_PATHS if (time := value_at(event, path)) is not None), signed_at_s
     )
@@ -67,7 +67,7 @@ def standard_event(
     properties |= id_properties(payload, _ID_PATHS)
     properties |= amount_properties(payload, mapping)
     return ProviderEvent(
-        id=require_id(delivery_id, "webhook-id"),
+        id=require_id(headers["webhook-id"], "webhook-id"),
         type=event_type,
         name=mapping.name if mapping else None,
         occurred_at_ms=time_ms(occurred_at, "timestamp"),

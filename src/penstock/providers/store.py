@@ -10,9 +10,9 @@ from penstock.accounts.model import SigningSecret, Website
 from penstock.base.chunks import chunks
 from penstock.base.clock import iso
 from penstock.base.ids import ScopeId, VisitorId
+from penstock.base.payment_providers import Provider
 from penstock.metadb.rows import change_rows
 from penstock.metadb.tables import provider_customers, provider_secrets
-from penstock.providers.model import Provider
 
 # This works on SQLite and PostgreSQL. It inserts nothing if the visitor has just been deleted, and
 # never lets an older event overwrite a newer one.

@@ -4,11 +4,12 @@ from base64 import b64decode
 from collections.abc import Mapping
 from typing import Any
 
+from penstock.base.payment_providers import Provider
 from penstock.providers.model import (
     IDENTITY_KEYS,
     EventMapping,
+    Headers,
     Properties,
-    Provider,
     ProviderEvent,
 )
 from penstock.providers.payload import (
@@ -69,7 +70,7 @@ API versions before 2025-03-31 use the second path.
 """
 
 
-def stripe_event(body: Any) -> ProviderEvent:
+def stripe_event(body: Any, _headers: Headers) -> ProviderEvent:
     """Parse a body. Raises `NotAnEvent` if it is not a Stripe event."""
     event = require_object(body, "the body")
     event_type = require_id(event.get("type"), "type")

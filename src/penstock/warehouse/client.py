@@ -9,7 +9,6 @@ stopped a statement.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from enum import StrEnum
 from math import inf
 from pathlib import Path
 from queue import Empty, LifoQueue
@@ -28,6 +27,7 @@ from penstock.base.fair_queue import FairQueue, Place, QueueLimits
 from penstock.base.metrics import histogram
 from penstock.base.optional_packages import without_package
 from penstock.base.patterns import Pattern
+from penstock.base.row_files import RowFormat
 from penstock.base.temporary_files import temporary_file
 from penstock.base.tracing import span
 from penstock.warehouse.cluster import Cluster
@@ -83,11 +83,10 @@ class RunQuery(Protocol):
     ) -> tuple[Sequence[str], Sequence[Sequence[Any]]]: ...
 
 
-class FileFormat(StrEnum):
-    """File formats that the engine can write, under its names for them."""
-
-    PARQUET = "Parquet"
-    JSON_EACH_ROW = "JSONEachRow"
+_ENGINE_FORMATS: Mapping[RowFormat, str] = {
+    RowFormat.PARQUET: "Parquet",
+    RowFormat.NDJSON: "JSONEachRow",
+}
 
 
 class Progress(NamedTuple):
@@ -416,7 +415,7 @@ class Warehouse:
         sql: str,
         parameters: Mapping[str, Any],
         settings: Mapping[str, Any],
-        file_format: FileFormat,
+        file_format: RowFormat,
     ) -> IO[bytes]:
         """Run one statement, and let the engine write its rows to a temporary file.
 
@@ -424,20 +423,22 @@ class Warehouse:
         """
         write = self._write_embedded_file if self._server is None else self._write_server_file
         with self._open_reader(sql, settings) as statement:
-            return statement.run(lambda: write(statement, sql, parameters, file_format))
+            return statement.run(
+                lambda: write(statement, sql, parameters, _ENGINE_FORMATS[file_format])
+            )
 
     def _write_server_file(
         self,
         statement: RunningStatement,
         sql: str,
         parameters: Mapping[str, Any],
-        file_format: FileFormat,
+        engine_format: str,
     ) -> IO[bytes]:
         # Wait for the end of the query, so that an error cannot look like the end of a file.
         options = {**statement.settings, "wait_end_of_query": 1}
         text, fields = self._render(sql, parameters)
         with temporary_file() as file:
-            source = statement.client.raw_stream(text, fields, options, fmt=file_format)
+            source = statement.client.raw_stream(text, fields, options, fmt=engine_format)
             with closing(cast("IO[bytes]", source)) as rows:
                 copyfileobj(rows, file)
         return file
@@ -447,13 +448,13 @@ class Warehouse:
         statement: RunningStatement,
         sql: str,
         parameters: Mapping[str, Any],
-        file_format: FileFormat,
+        engine_format: str,
     ) -> IO[bytes]:
         # A file in this folder is removed at the next start if this process is killed.
-        path = self._inserts / f"{uuid4().hex}.{file_format}"
+        path = self._inserts / f"{uuid4().hex}.{engine_format}"
         try:
             statement.client.command(
-                f"{sql} INTO OUTFILE {_literal(str(path))} FORMAT {file_format} "
+                f"{sql} INTO OUTFILE {_literal(str(path))} FORMAT {engine_format} "
                 f"SETTINGS {_settings_sql(statement.settings)}",
                 dict(parameters),
             )

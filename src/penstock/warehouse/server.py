@@ -43,9 +43,7 @@ class Server:
     """
 
     def __init__(self, url: str, connections: int, settings: Mapping[str, Any]) -> None:
-        """Set up a connection pool.
-
-        connections: maximum number of open connections.
+        """connections: maximum number of open connections.
         settings: settings sent with every statement.
         """
         self._url, self._settings = url, dict(settings)

@@ -1,6 +1,5 @@
-"""Plain types for the audit log. No I/O. Times are milliseconds since 1970-01-01 UTC."""
+"""Plain types for the audit log. No I/O."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 
@@ -42,19 +41,3 @@ class Action(StrEnum):
     COHORT_DELETED = "cohort_deleted"
     EXPORTED = "exported"
     EXPORT_FORGOTTEN = "export_forgotten"
-
-
-@dataclass(frozen=True, slots=True)
-class AuditEntry:
-    """One action in the audit log.
-
-    actor: the user's email address or the key's name at that time. target: the ID of the object
-    that the action affected, followed by the object's name if it has one.
-    """
-
-    id: int
-    at_ms: int
-    action: str
-    actor: str
-    actor_id: str
-    target: str

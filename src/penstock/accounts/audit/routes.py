@@ -15,7 +15,7 @@ def read_audit_log(caller: Caller, audit_log: AuditLog, query: PageQuery) -> Lis
 
     Requires an owner's session, or an API key with the scope `manage`.
     """
-    return audit_log.entries(caller, query.pagination).map(AuditRecord.from_entry)
+    return audit_log.entries(caller, query.pagination)
 
 
 ROUTES = (read_audit_log,)

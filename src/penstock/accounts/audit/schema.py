@@ -1,19 +1,17 @@
 """Wire types for the audit log."""
 
-from typing import Annotated, Self
+from typing import Annotated
 
 from pydantic import Field
 
-from penstock.accounts.audit.model import AuditEntry
-from penstock.base.clock import iso
-from penstock.http.schema import Record
+from penstock.http.schema import Iso, Record
 
 
 class AuditRecord(Record):
     """One action in the workspace."""
 
-    id: str
-    at: str
+    id: Annotated[str, Field(coerce_numbers_to_str=True)]
+    at: Iso
     action: Annotated[str, Field(description="The action, such as key_created.")]
     actor: Annotated[
         str, Field(description="Email address of the user, or name of the API key, at that time.")
@@ -25,14 +23,3 @@ class AuditRecord(Record):
             description="The ID of the object that the action affected, and its name if it has one."
         ),
     ]
-
-    @classmethod
-    def from_entry(cls, entry: AuditEntry) -> Self:
-        return cls(
-            id=str(entry.id),
-            at=iso(entry.at_ms),
-            action=entry.action,
-            actor=entry.actor,
-            actor_id=entry.actor_id,
-            target=entry.target,
-        )

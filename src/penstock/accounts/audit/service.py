@@ -7,7 +7,8 @@ from sqlalchemy import Connection
 
 from penstock.accounts import store as accounts_store
 from penstock.accounts.audit import store
-from penstock.accounts.audit.model import Action, AuditEntry
+from penstock.accounts.audit.model import Action
+from penstock.accounts.audit.schema import AuditRecord
 from penstock.accounts.model import Caller, Role
 from penstock.base.clock import Clock
 from penstock.base.errors import Forbidden
@@ -69,7 +70,7 @@ class AuditLog:
             for _ in queued:
                 self._queue.popleft()
 
-    def entries(self, actor: Caller, page: Page) -> Listing[AuditEntry]:
+    def entries(self, actor: Caller, page: Page) -> Listing[AuditRecord]:
         """List the workspace's entries, newest first.
 
         Raises `Forbidden` if the user is not an owner.

@@ -2,11 +2,12 @@
 
 from sqlalchemy import Connection, delete, insert, select
 
-from penstock.accounts.audit.model import Action, AuditEntry
+from penstock.accounts.audit.model import Action
+from penstock.accounts.audit.schema import AuditRecord
 from penstock.accounts.model import Caller
 from penstock.base.ids import WorkspaceId
 from penstock.base.paging import Listing, Page
-from penstock.metadb.pages import page_of
+from penstock.metadb.pages import listing_of
 from penstock.metadb.tables import audit_entries
 
 _CHUNK = 1000
@@ -25,14 +26,12 @@ def add_entry(db: Connection, actor: Caller, action: Action, target: str, now_ms
     )
 
 
-def entries(db: Connection, workspace_id: WorkspaceId, page: Page) -> Listing[AuditEntry]:
+def entries(db: Connection, workspace_id: WorkspaceId, page: Page) -> Listing[AuditRecord]:
     """List the workspace's entries, newest first."""
     c = audit_entries.c
-    statement = select(c.id, c.at, c.action, c.actor, c.actor_id, c.target).where(
-        c.workspace_id == workspace_id
-    )
-    rows, total = page_of(db, statement.order_by(c.at.desc(), c.id.desc()), page)
-    return Listing([AuditEntry(*row) for row in rows], page, total)
+    statement = select(audit_entries).where(c.workspace_id == workspace_id)
+    newest = statement.order_by(c.at.desc(), c.id.desc())
+    return listing_of(db, newest, page, AuditRecord.from_object)
 
 
 def delete_old(db: Connection, before_ms: int) -> bool:

@@ -58,7 +58,7 @@ class ConfirmationService:
 
     def needs_confirmation(self, user: User) -> bool:
         """Whether the user's address is unconfirmed and can be confirmed. Never blocks."""
-        return self._mailer.is_set_up and user.email_confirmed_at_ms is None
+        return self._mailer.is_set_up and not user.email_confirmed
 
     def send(self, user: User, network: str) -> None:
         """Send a confirmation email to the user. Never blocks.
@@ -68,7 +68,7 @@ class ConfirmationService:
         """
         if not self._mailer.is_set_up:
             raise Conflict("Email is not set up on this server.", code="mail_not_set_up")
-        if user.email_confirmed_at_ms is not None:
+        if user.email_confirmed:
             raise Conflict("Your address is already confirmed.", code="email_confirmed")
         self._mails_from_network.count(network)
         self._mails_to_address.count(user.email)
@@ -121,7 +121,7 @@ class ConfirmationService:
         """Record that the current holder of the account has proven the address. They keep the
         account.
         """
-        if account.user.email_confirmed_at_ms is None:
+        if not account.user.email_confirmed:
             accounts_store.confirm_email(db, account.user.id, now_ms)
             target = f"{account.user.id} {account.user.email}"
             audit.record(db, account.caller, Action.EMAIL_CONFIRMED, target, now_ms)

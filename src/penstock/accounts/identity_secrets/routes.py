@@ -18,7 +18,8 @@ def create_identity_secret(
     caller: Caller, identity_secrets: IdentitySecretService, website_id: str
 ) -> NewIdentitySecretRecord:
     """Creates a secret, which is shown only once. Earlier secrets stay valid for a day."""
-    return NewIdentitySecretRecord.with_secret(identity_secrets.create(caller, website_id))
+    secret = identity_secrets.create(caller, website_id)
+    return NewIdentitySecretRecord.from_object(secret)
 
 
 @route("GET", _PATH, "Identity secrets", tag="accounts")
@@ -27,7 +28,7 @@ def list_identity_secrets(
 ) -> Listing[IdentitySecretRecord]:
     """Lists valid secrets, newest first, without the secrets themselves."""
     secrets = identity_secrets.secrets(caller.workspace_id, website_id, query.pagination)
-    return secrets.map(IdentitySecretRecord.from_secret)
+    return secrets.map(IdentitySecretRecord.from_object)
 
 
 @route("DELETE", _PATH, "Delete all identity secrets", tag="accounts")

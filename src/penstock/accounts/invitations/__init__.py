@@ -1,1 +1,0 @@
-"""Invitations to join a workspace."""

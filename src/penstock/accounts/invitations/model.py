@@ -22,3 +22,7 @@ class Invitation:
     created_at_ms: int
     expires_at_ms: int
     proves_address: bool = False
+
+    @property
+    def workspace_name(self) -> str:
+        return self.workspace.name

@@ -28,8 +28,7 @@ def invite(
     The URL is shown once and expires in seven days. If a mail server is configured, Penstock also
     emails the invitation. Otherwise, send the URL yourself.
     """
-    invitation, url, is_mailed = invitations.invite(current_user, form.email, form.role)
-    return NewInvitationRecord.with_url(invitation, url, mailed=is_mailed)
+    return invitations.invite(current_user, form.email, form.role)
 
 
 @route("GET", _ALL, "Open invitations", tag="people")
@@ -38,7 +37,7 @@ def list_invitations(
 ) -> Listing[InvitationRecord]:
     """Lists open invitations, newest first."""
     open_invitations = invitations.invitations(current_user.workspace.id, query.pagination)
-    return open_invitations.map(InvitationRecord.from_invitation)
+    return open_invitations.map(InvitationRecord.from_object)
 
 
 @route("DELETE", _ONE, "Withdraw an invitation", tag="people")
@@ -55,7 +54,7 @@ def withdraw_invitation(
 def read_invitation(invitations: InvitationService, form: InvitationToken) -> InvitedRecord:
     """Returns the invitation with this token. A POST keeps the token out of logs."""
     invitation, has_account = invitations.read(form.token.get_secret_value())
-    return InvitedRecord.from_invitation(invitation, has_account=has_account)
+    return InvitedRecord.from_object(invitation, has_account=has_account)
 
 
 @route("POST", "/api/auth/invitations/accept", "Accept an invitation", status=200, tag="people")
@@ -67,7 +66,7 @@ def accept_invitation(
     Requires a session of the invited email address. The session stays in its current workspace.
     """
     membership = invitations.accept(current_user, form.token.get_secret_value())
-    return MembershipRecord.from_membership(membership)
+    return MembershipRecord.from_object(membership)
 
 
 ROUTES = (invite, list_invitations, withdraw_invitation, read_invitation, accept_invitation)

@@ -1,14 +1,12 @@
 """Wire types for invitations."""
 
-from typing import Annotated, Self
+from typing import Annotated
 
 from pydantic import Field, SecretStr
 
-from penstock.accounts.invitations.model import Invitation
 from penstock.accounts.model import Role
 from penstock.accounts.schema import Email
-from penstock.base.clock import iso
-from penstock.http.schema import Input, Record
+from penstock.http.schema import Input, Iso, Record
 
 
 class NewInvitation(Input):
@@ -27,19 +25,8 @@ class InvitationRecord(Record):
     email: str
     role: Role
     invited_by: str
-    created_at: str
-    expires_at: str
-
-    @classmethod
-    def from_invitation(cls, invitation: Invitation) -> Self:
-        return cls(
-            id=invitation.id,
-            email=invitation.email,
-            role=invitation.role,
-            invited_by=invitation.invited_by,
-            created_at=iso(invitation.created_at_ms),
-            expires_at=iso(invitation.expires_at_ms),
-        )
+    created_at: Iso
+    expires_at: Iso
 
 
 class NewInvitationRecord(InvitationRecord):
@@ -53,10 +40,6 @@ class NewInvitationRecord(InvitationRecord):
 
     mailed: Annotated[bool, Field(description="Whether Penstock also emails the URL.")]
 
-    @classmethod
-    def with_url(cls, invitation: Invitation, url: str, *, mailed: bool) -> Self:
-        return cls(**dict(InvitationRecord.from_invitation(invitation)), url=url, mailed=mailed)
-
 
 class InvitedRecord(Record):
     """An invitation as the invited person sees it."""
@@ -65,7 +48,7 @@ class InvitedRecord(Record):
     email: str
     role: Role
     invited_by: str
-    expires_at: str
+    expires_at: Iso
     has_account: Annotated[
         bool,
         Field(
@@ -73,14 +56,3 @@ class InvitedRecord(Record):
             "invitation."
         ),
     ]
-
-    @classmethod
-    def from_invitation(cls, invitation: Invitation, *, has_account: bool) -> Self:
-        return cls(
-            workspace_name=invitation.workspace.name,
-            email=invitation.email,
-            role=invitation.role,
-            invited_by=invitation.invited_by,
-            expires_at=iso(invitation.expires_at_ms),
-            has_account=has_account,
-        )

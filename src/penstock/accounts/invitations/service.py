@@ -7,6 +7,7 @@ from penstock.accounts.confirmations.service import ConfirmationService
 from penstock.accounts.credentials import hash_secret, new_token
 from penstock.accounts.invitations import store, tokens
 from penstock.accounts.invitations.model import Invitation
+from penstock.accounts.invitations.schema import NewInvitationRecord
 from penstock.accounts.mail.model import Mail
 from penstock.accounts.mail.names import plain_name
 from penstock.accounts.mail.service import Mailer
@@ -64,13 +65,13 @@ class InvitationService:
         Users with unconfirmed addresses cannot send emails, because an email would vouch for the
         address.
         """
-        return self._mailer.is_set_up and actor.email_confirmed_at_ms is not None
+        return self._mailer.is_set_up and actor.email_confirmed
 
-    def invite(self, actor: CurrentUser, email: str, role: Role) -> tuple[Invitation, str, bool]:
+    def invite(self, actor: CurrentUser, email: str, role: Role) -> NewInvitationRecord:
         """Create an invitation, replacing an open one for the same email address.
 
-        Returns the invitation, its URL, which cannot be read again, and whether it is emailed.
-        Raises `Conflict` if a member has the address.
+        Returns it with its URL, which cannot be read again. Raises `Conflict` if a member has the
+        address.
         """
         now_ms, token = self._clock(), new_token()
         invitation = Invitation(
@@ -98,10 +99,11 @@ class InvitationService:
             target = f"{invitation.id} {email}: {role}"
             audit.record(db, actor.caller, Action.MEMBER_INVITED, target, now_ms)
         url = f"{self._settings.base_url}/signup?invitation="
-        if mailed_token is None:
-            return invitation, url + token, False
-        mail = _mail(invitation, url + mailed_token)
-        return invitation, url + token, self._mailer.post(lambda: mail)
+        is_mailed = False
+        if mailed_token is not None:
+            mail = _mail(invitation, url + mailed_token)
+            is_mailed = self._mailer.post(lambda: mail)
+        return NewInvitationRecord.from_object(invitation, url=url + token, mailed=is_mailed)
 
     def _may_mail(self, actor: CurrentUser, email: str) -> bool:
         if not self.are_mailed(actor.user):

@@ -8,7 +8,7 @@ from penstock.accounts.invitations.model import Invitation
 from penstock.accounts.model import Role, Workspace
 from penstock.base.ids import InvitationId, WorkspaceId
 from penstock.base.paging import Listing, Page
-from penstock.metadb.pages import page_of
+from penstock.metadb.pages import listing_of, newest_first
 from penstock.metadb.tables import invitations, workspaces
 
 
@@ -73,10 +73,7 @@ def invitations_page(
 ) -> Listing[Invitation]:
     """List open invitations, newest first."""
     statement = _open_invitations(now_ms).where(invitations.c.workspace_id == workspace_id)
-    rows, total = page_of(
-        db, statement.order_by(invitations.c.created_at.desc(), invitations.c.id.desc()), page
-    )
-    return Listing([_invitation(row) for row in rows], page, total)
+    return listing_of(db, statement.order_by(*newest_first(invitations)), page, _invitation)
 
 
 def invitation(db: Connection, token_hash: bytes, now_ms: int) -> Invitation | None:

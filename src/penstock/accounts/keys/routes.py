@@ -18,8 +18,7 @@ def create_key(current_user: CurrentUser, key_service: KeyService, form: NewKey)
 
     Without `scopes` and `websiteId`, the key has full access to the workspace.
     """
-    key, secret = key_service.create_key(current_user.caller, form)
-    return NewKeyRecord.from_key(key, secret)
+    return key_service.create_key(current_user.caller, form)
 
 
 @route("GET", _ALL, "API keys", tag="accounts")
@@ -27,8 +26,7 @@ def list_keys(
     current_user: CurrentUser, key_service: KeyService, query: PageQuery
 ) -> Listing[KeyRecord]:
     """Lists keys, newest first, including revoked keys."""
-    keys = key_service.keys(current_user.workspace.id, query.pagination)
-    return keys.map(KeyRecord.from_key)
+    return key_service.keys(current_user.workspace.id, query.pagination)
 
 
 @route("DELETE", _ONE, "Revoke an API key", tag="accounts")

@@ -1,13 +1,11 @@
 """Wire types for API keys."""
 
-from typing import Annotated, Self
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from penstock.accounts.keys.model import ApiKey
-from penstock.base.clock import iso, iso_or_none
 from penstock.http.period import read_time_ms
-from penstock.http.schema import Input, Name, Record
+from penstock.http.schema import Input, Iso, Name, Record
 from penstock.http.scopes import KeyScope
 
 
@@ -38,30 +36,15 @@ class KeyRecord(Record):
     prefix: Annotated[
         str, Field(description="First characters of the key, by which people can recognise it.")
     ]
-    created_at: str
+    created_at: Iso
     created_by: Annotated[
         str | None, Field(description="Email address of the member who created the key.")
     ]
     scopes: tuple[KeyScope, ...]
     website_id: str | None
-    expires_at: str | None
-    last_used_at: str | None
-    revoked_at: str | None
-
-    @classmethod
-    def from_key(cls, key: ApiKey) -> Self:
-        return cls(
-            id=key.id,
-            name=key.name,
-            prefix=key.prefix,
-            created_at=iso(key.created_at_ms),
-            created_by=key.created_by,
-            scopes=tuple(scope for scope in KeyScope if scope in key.scopes),
-            website_id=key.website_id,
-            expires_at=iso_or_none(key.expires_at_ms),
-            last_used_at=iso_or_none(key.last_used_at_ms),
-            revoked_at=iso_or_none(key.revoked_at_ms),
-        )
+    expires_at: Iso | None
+    last_used_at: Iso | None
+    revoked_at: Iso | None
 
 
 class NewKeyRecord(Record):
@@ -69,14 +52,4 @@ class NewKeyRecord(Record):
     name: str
     key: Annotated[str, Field(description="The key, shown only once.", repr=False)]
     prefix: str
-    created_at: str
-
-    @classmethod
-    def from_key(cls, key: ApiKey, secret: str) -> Self:
-        return cls(
-            id=key.id,
-            name=key.name,
-            key=secret,
-            prefix=key.prefix,
-            created_at=iso(key.created_at_ms),
-        )
+    created_at: Iso

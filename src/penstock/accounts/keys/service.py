@@ -5,7 +5,6 @@ Methods block on the metadata DB unless they say otherwise: call them from a wor
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from threading import Lock
 
 from sqlalchemy import Connection
@@ -14,8 +13,7 @@ from penstock.accounts.audit import service as audit
 from penstock.accounts.audit.model import Action
 from penstock.accounts.credentials import KEY_PREFIX_CHARS, hash_secret, new_api_key
 from penstock.accounts.keys import store
-from penstock.accounts.keys.model import ApiKey
-from penstock.accounts.keys.schema import NewKey
+from penstock.accounts.keys.schema import KeyRecord, NewKey, NewKeyRecord
 from penstock.accounts.model import Caller
 from penstock.accounts.open_sessions import require_open_session
 from penstock.accounts.websites.service import WebsiteService
@@ -98,8 +96,8 @@ class KeyService:
                 if self._used_at_ms.get(key_id) == at_ms:
                     del self._used_at_ms[key_id]
 
-    def create_key(self, actor: Caller, form: NewKey) -> tuple[ApiKey, str]:
-        """Create a key. Returns the key and its secret, which cannot be read again.
+    def create_key(self, actor: Caller, form: NewKey) -> NewKeyRecord:
+        """Create a key. Returns it with its secret, which cannot be read again.
 
         Raises `Invalid` if the expiry is in the past, and `Unauthorized` if the website belongs to
         another workspace.
@@ -107,45 +105,39 @@ class KeyService:
         now_ms, secret = self._clock(), new_api_key()
         if form.expires_at is not None and form.expires_at <= now_ms:
             raise Invalid([Fault("expiresAt", "in_the_past", "Must be in the future.")])
-        website = (
-            None
-            if form.website_id is None
-            else self._websites.owned_website(actor.workspace_id, form.website_id)
-        )
-        key = ApiKey(
-            id=KeyId(new_id("key", now_ms)),
+        website_id = None
+        if form.website_id is not None:
+            website_id = self._websites.owned_website(actor.workspace_id, form.website_id).id
+        key = NewKeyRecord(
+            id=new_id("key", now_ms),
             name=form.name,
+            key=secret,
             prefix=secret[:KEY_PREFIX_CHARS],
-            created_at_ms=now_ms,
-            scopes=frozenset(form.scopes or KeyScope),
-            website_id=website.id if website else None,
-            expires_at_ms=form.expires_at,
-            created_by=actor.name,
+            created_at=now_ms,
         )
         with self._database.write() as db:
             require_open_session(db, actor)
-            store.add_key(db, actor, key, hash_secret(secret))
+            store.add_key(
+                db,
+                actor,
+                key,
+                hash_secret(secret),
+                scopes=set(form.scopes or KeyScope),
+                website_id=website_id,
+                now_ms=now_ms,
+                expires_at_ms=form.expires_at,
+            )
             audit.record(db, actor, Action.KEY_CREATED, f"{key.id} {key.name}", now_ms)
-        return key, secret
+        return key
 
     def counts_by_creator(self, workspace_id: WorkspaceId) -> dict[str, int]:
         """Return the number of unrevoked keys in the workspace by the creator's user ID."""
         with self._database.read() as db:
             return store.count_keys_by_creator(db, workspace_id)
 
-    def keys(self, workspace_id: WorkspaceId, page: Page) -> Listing[ApiKey]:
+    def keys(self, workspace_id: WorkspaceId, page: Page) -> Listing[KeyRecord]:
         with self._database.read() as db:
-            keys = store.keys(db, workspace_id, page)
-        return replace(keys, data=[self._add_last_use(key) for key in keys.data])
-
-    def _add_last_use(self, key: ApiKey) -> ApiKey:
-        """Return the key with its latest use, which this node may not have stored yet."""
-        used_at_ms = self._used_at_ms.get(key.id)
-        return (
-            key
-            if used_at_ms is None
-            else replace(key, last_used_at_ms=max(used_at_ms, key.last_used_at_ms or used_at_ms))
-        )
+            return store.keys(db, workspace_id, page, self._used_at_ms)
 
     def revoke_key(self, actor: Caller, key_id: str) -> None:
         """Revoke the key. Revoking again changes nothing."""

@@ -1,58 +1,65 @@
 """SQL for API keys. Each function runs in the transaction of its connection."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, bindparam, func, insert, or_, select, update
 
-from penstock.accounts.keys.model import ApiKey
+from penstock.accounts.keys.schema import KeyRecord, NewKeyRecord
 from penstock.accounts.model import Caller
-from penstock.base.ids import KeyId, UserAccountId, WorkspaceId
+from penstock.base.ids import KeyId, UserAccountId, WebsiteId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.http.scopes import ALL_SCOPES, KeyScope
-from penstock.metadb.pages import page_of
+from penstock.metadb.pages import listing_of, newest_first
 from penstock.metadb.tables import api_keys, memberships
 
 
-def add_key(db: Connection, actor: Caller, key: ApiKey, key_hash: bytes) -> None:
+def add_key(
+    db: Connection,
+    actor: Caller,
+    key: NewKeyRecord,
+    key_hash: bytes,
+    *,
+    scopes: Collection[KeyScope],
+    website_id: WebsiteId | None,
+    now_ms: int,
+    expires_at_ms: int | None,
+) -> None:
     db.execute(
         insert(api_keys).values(
             id=key.id,
             workspace_id=actor.workspace_id,
-            scopes=" ".join(sorted(key.scopes)),
-            website_id=key.website_id,
-            expires_at=key.expires_at_ms,
+            scopes=" ".join(sorted(scopes)),
+            website_id=website_id,
+            expires_at=expires_at_ms,
             created_by=actor.user_id,
-            created_by_email=key.created_by,
+            created_by_email=actor.name,
             name=key.name,
             key_hash=key_hash,
             prefix=key.prefix,
-            created_at=key.created_at_ms,
+            created_at=now_ms,
         )
     )
 
 
-def keys(db: Connection, workspace_id: WorkspaceId, page: Page) -> Listing[ApiKey]:
-    """List the workspace's keys, newest first, including revoked keys."""
+def keys(
+    db: Connection, workspace_id: WorkspaceId, page: Page, used_at_ms: Mapping[KeyId, int]
+) -> Listing[KeyRecord]:
+    """List the workspace's keys, newest first, including revoked keys.
+
+    used_at_ms: latest uses of keys that are not stored yet.
+    """
     statement = select(api_keys).where(api_keys.c.workspace_id == workspace_id)
-    rows, total = page_of(
-        db, statement.order_by(api_keys.c.created_at.desc(), api_keys.c.id.desc()), page
-    )
-    page_keys = [
-        ApiKey(
-            KeyId(row.id),
-            row.name,
-            row.prefix,
-            row.created_at,
-            _scopes(row.scopes),
-            row.website_id,
-            row.expires_at,
-            row.created_by_email,
-            row.last_used_at,
-            row.revoked_at,
+
+    def read(row: Row[Any]) -> KeyRecord:
+        return KeyRecord.from_object(
+            row,
+            created_by=row.created_by_email,
+            scopes=[scope for scope in KeyScope if scope in _scopes(row.scopes)],
+            last_used_at=max(row.last_used_at or 0, used_at_ms.get(row.id, 0)) or None,
         )
-        for row in rows
-    ]
-    return Listing(page_keys, page, total)
+
+    return listing_of(db, statement.order_by(*newest_first(api_keys)), page, read)
 
 
 def _scopes(stored: str | None) -> frozenset[KeyScope]:

@@ -1,1 +1,0 @@
-"""Emails to users."""

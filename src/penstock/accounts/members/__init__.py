@@ -1,1 +1,0 @@
-"""Members of a workspace and their roles."""

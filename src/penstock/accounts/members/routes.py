@@ -17,8 +17,7 @@ def list_members(
     current_user: CurrentUser, members: MemberService, query: PageQuery
 ) -> Listing[MemberRecord]:
     """Lists members in the order in which they joined the workspace."""
-    page_members = members.members(current_user.workspace.id, query.pagination)
-    return page_members.map(MemberRecord.from_member)
+    return members.members(current_user.workspace.id, query.pagination)
 
 
 @route("PATCH", _ONE, "Change a role", tag="people")
@@ -34,8 +33,7 @@ def change_role(
     Read-only fields (`userId`, `email`, `since`, `secondFactor`) may be sent back with their stored
     values.
     """
-    member = members.change_role(current_user, user_id, change.role, read_only)
-    return MemberRecord.from_member(member)
+    return members.change_role(current_user, user_id, change.role, read_only)
 
 
 @route("DELETE", _ONE, "Remove a member, or leave", tag="people")

@@ -1,7 +1,5 @@
 """Use cases for members: listing members, changing roles, removing members."""
 
-from dataclasses import replace
-
 from sqlalchemy import Connection
 
 from penstock.accounts import store as accounts_store
@@ -10,7 +8,6 @@ from penstock.accounts.audit.model import Action
 from penstock.accounts.keys import store as keys_store
 from penstock.accounts.keys.service import KeyService
 from penstock.accounts.members import store
-from penstock.accounts.members.model import Member
 from penstock.accounts.members.schema import MemberRecord
 from penstock.accounts.model import CurrentUser, Role
 from penstock.base.clock import Clock
@@ -32,7 +29,7 @@ class MemberService:
     def __init__(self, database: Database, keys: KeyService, clock: Clock) -> None:
         self._database, self._keys, self._clock = database, keys, clock
 
-    def members(self, workspace_id: WorkspaceId, page: Page) -> Listing[Member]:
+    def members(self, workspace_id: WorkspaceId, page: Page) -> Listing[MemberRecord]:
         """List members in the order in which they joined."""
         with self._database.read() as db:
             return store.members(db, workspace_id, page)
@@ -43,7 +40,7 @@ class MemberService:
         user_id: str,
         role: Role,
         read_only: ReadOnlyFields = NO_READ_ONLY_FIELDS,
-    ) -> Member:
+    ) -> MemberRecord:
         """Change a member's role.
 
         read_only: fields that the caller sent back. Raises `Invalid` if any of them has changed.
@@ -51,13 +48,13 @@ class MemberService:
         with self._database.write() as db:
             member = _lock_member(db, actor, user_id)
             require_owner(db, actor)
-            read_only.check(MemberRecord.from_member(member))
+            read_only.check(member)
             if role is not Role.OWNER:
                 _require_another_owner(db, actor.workspace.id, member)
             store.change_role(db, actor.workspace.id, user_id, role)
-            target = f"{user_id} {member.user.email}: {role}"
+            target = f"{user_id} {member.email}: {role}"
             audit.record(db, actor.caller, Action.ROLE_CHANGED, target, self._clock())
-        return replace(member, role=role)
+        return member.model_copy(update={"role": role})
 
     def remove(self, actor: CurrentUser, user_id: str, *, revoke_keys: bool = False) -> None:
         """Remove a member and end their sessions in the workspace.
@@ -77,7 +74,7 @@ class MemberService:
                 if revoke_keys
                 else []
             )
-            target = f"{user_id} {member.user.email}"
+            target = f"{user_id} {member.email}"
             if revoked:
                 target += f", {len(revoked)} API keys revoked"
                 self._keys.announce(db)
@@ -92,7 +89,7 @@ def require_owner(db: Connection, actor: CurrentUser) -> None:
         raise Forbidden("Only an owner of the workspace may do this.", code="owner_required")
 
 
-def _lock_member(db: Connection, actor: CurrentUser, user_id: str) -> Member:
+def _lock_member(db: Connection, actor: CurrentUser, user_id: str) -> MemberRecord:
     """Return the member, locked until the transaction ends."""
     store.lock_members(db, actor.workspace.id)
     member = store.member(db, actor.workspace.id, user_id)
@@ -101,7 +98,7 @@ def _lock_member(db: Connection, actor: CurrentUser, user_id: str) -> Member:
     return member
 
 
-def _require_another_owner(db: Connection, workspace_id: WorkspaceId, member: Member) -> None:
+def _require_another_owner(db: Connection, workspace_id: WorkspaceId, member: MemberRecord) -> None:
     if member.role is Role.OWNER and store.owner_count(db, workspace_id) == 1:
         raise Conflict(
             "A workspace needs an owner. Make another member an owner first.", code="last_owner"

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, delete, func, select, update
+from sqlalchemy import Connection, Select, delete, func, select, update
 
-from penstock.accounts.members.model import Member
-from penstock.accounts.model import Role, User
-from penstock.base.ids import UserAccountId, WorkspaceId
+from penstock.accounts.members.schema import MemberRecord
+from penstock.accounts.model import Role
+from penstock.base.ids import WorkspaceId
 from penstock.base.paging import Listing, Page
-from penstock.metadb.pages import page_of
+from penstock.metadb.pages import listing_of
 from penstock.metadb.tables import memberships, second_factors, sessions, users, workspaces
 
 
@@ -23,13 +23,11 @@ def lock_members(db: Connection, workspace_id: WorkspaceId) -> None:
 
 def _members(workspace_id: WorkspaceId) -> Select[Any]:
     columns = (
-        users.c.id,
+        users.c.id.label("user_id"),
         users.c.email,
-        users.c.created_at,
-        users.c.email_confirmed_at,
         memberships.c.role,
         memberships.c.created_at.label("since"),
-        second_factors.c.confirmed_at,
+        second_factors.c.confirmed_at.is_not(None).label("second_factor"),
     )
     rows = select(*columns).join(memberships, memberships.c.user_id == users.c.id)
     rows = rows.outerjoin(second_factors, second_factors.c.user_id == users.c.id)
@@ -38,20 +36,14 @@ def _members(workspace_id: WorkspaceId) -> Select[Any]:
     )
 
 
-def _member(row: Row[Any]) -> Member:
-    user = User(UserAccountId(row.id), row.email, row.created_at, row.email_confirmed_at)
-    return Member(user, Role(row.role), row.since, row.confirmed_at is not None)
-
-
-def members(db: Connection, workspace_id: WorkspaceId, page: Page) -> Listing[Member]:
+def members(db: Connection, workspace_id: WorkspaceId, page: Page) -> Listing[MemberRecord]:
     """List members in the order in which they joined."""
-    rows, total = page_of(db, _members(workspace_id), page)
-    return Listing([_member(row) for row in rows], page, total)
+    return listing_of(db, _members(workspace_id), page, MemberRecord.from_object)
 
 
-def member(db: Connection, workspace_id: WorkspaceId, user_id: str) -> Member | None:
+def member(db: Connection, workspace_id: WorkspaceId, user_id: str) -> MemberRecord | None:
     row = db.execute(_members(workspace_id).where(users.c.id == user_id)).first()
-    return None if row is None else _member(row)
+    return None if row is None else MemberRecord.from_object(row)
 
 
 def is_member(db: Connection, workspace_id: WorkspaceId, email: str) -> bool:

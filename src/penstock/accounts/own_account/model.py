@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from penstock.accounts.model import Role, Workspace
-from penstock.base.ids import SessionId, WorkspaceId
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,18 +12,3 @@ class WorkspaceMembership:
     workspace: Workspace
     role: Role
     since_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class UserSession:
-    """An open session.
-
-    last_seen_at_ms: accurate to the hour. is_current: whether this session made the request.
-    """
-
-    id: SessionId
-    workspace_id: WorkspaceId
-    created_at_ms: int
-    last_seen_at_ms: int
-    expires_at_ms: int
-    is_current: bool

@@ -42,8 +42,7 @@ def list_sessions(
 ) -> Listing[OpenSessionRecord]:
     """Lists your sessions in all workspaces, most recently seen first."""
     token = session_token(request) or ""
-    sessions = own_account.sessions(current_user.user, token, query.pagination)
-    return sessions.map(OpenSessionRecord.from_session)
+    return own_account.sessions(current_user.user, token, query.pagination)
 
 
 @route("DELETE", "/api/auth/sessions/{session_id:str}", "End a session", tag="people")
@@ -58,7 +57,7 @@ def list_workspaces(
 ) -> Listing[MembershipRecord]:
     """Lists your workspaces in the order in which you joined them."""
     workspaces = own_account.workspaces(current_user.user, query.pagination)
-    return workspaces.map(MembershipRecord.from_membership)
+    return workspaces.map(MembershipRecord.from_object)
 
 
 @route("POST", "/api/auth/workspace", "Switch to another workspace", status=200, tag="people")
@@ -71,7 +70,7 @@ def switch_workspace(
     """Switches the session to another workspace, in every tab of the browser."""
     token = session_token(request) or ""
     account = own_account.switch(current_user.user, token, form.workspace_id)
-    return SessionRecord.from_account(account)
+    return SessionRecord.from_object(account)
 
 
 ROUTES = (change_password, list_sessions, end_session, list_workspaces, switch_workspace)

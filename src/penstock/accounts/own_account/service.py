@@ -7,7 +7,8 @@ from penstock.accounts.credentials import hash_secret, password_hash, password_m
 from penstock.accounts.model import CurrentUser, User
 from penstock.accounts.open_sessions import require_open_session
 from penstock.accounts.own_account import store
-from penstock.accounts.own_account.model import UserSession, WorkspaceMembership
+from penstock.accounts.own_account.model import WorkspaceMembership
+from penstock.accounts.own_account.schema import OpenSessionRecord
 from penstock.base.clock import Clock
 from penstock.base.errors import Fault, Invalid, NotFound, RatePolicy
 from penstock.base.paging import Listing, Page
@@ -61,7 +62,7 @@ class OwnAccountService:
         self._attempts.forget((user.id,))
         return stored_hash
 
-    def sessions(self, user: User, token: str, page: Page) -> Listing[UserSession]:
+    def sessions(self, user: User, token: str, page: Page) -> Listing[OpenSessionRecord]:
         """List open sessions in all workspaces, most recently seen first."""
         with self._database.read() as db:
             return store.sessions_page(db, user.id, hash_secret(token), self._clock(), page)

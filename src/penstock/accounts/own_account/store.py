@@ -5,10 +5,11 @@ from typing import Any
 from sqlalchemy import Connection, Row, bindparam, delete, func, select, update
 
 from penstock.accounts.model import CurrentUser, Role, Workspace
-from penstock.accounts.own_account.model import UserSession, WorkspaceMembership
-from penstock.base.ids import SessionId, UserAccountId, WorkspaceId
+from penstock.accounts.own_account.model import WorkspaceMembership
+from penstock.accounts.own_account.schema import OpenSessionRecord
+from penstock.base.ids import UserAccountId, WorkspaceId
 from penstock.base.paging import Listing, Page
-from penstock.metadb.pages import page_of
+from penstock.metadb.pages import listing_of
 from penstock.metadb.tables import memberships, pending_log_ins, sessions, users, workspaces
 
 
@@ -23,28 +24,20 @@ def change_password(db: Connection, user_id: UserAccountId, password_hash: str) 
 
 def sessions_page(
     db: Connection, user_id: UserAccountId, token_hash: bytes, now_ms: int, page: Page
-) -> Listing[UserSession]:
+) -> Listing[OpenSessionRecord]:
     """List open sessions, most recently seen first. token_hash: hash of the current session's
     token.
     """
     statement = select(sessions).where(
         sessions.c.user_id == user_id, sessions.c.expires_at > now_ms
     )
-    rows, total = page_of(
-        db, statement.order_by(sessions.c.last_seen_at.desc(), sessions.c.id.desc()), page
+    latest = statement.order_by(sessions.c.last_seen_at.desc(), sessions.c.id.desc())
+    return listing_of(
+        db,
+        latest,
+        page,
+        lambda row: OpenSessionRecord.from_object(row, current=row.token_hash == token_hash),
     )
-    user_sessions = [
-        UserSession(
-            id=SessionId(row.id),
-            workspace_id=WorkspaceId(row.workspace_id),
-            created_at_ms=row.created_at,
-            last_seen_at_ms=row.last_seen_at,
-            expires_at_ms=row.expires_at,
-            is_current=row.token_hash == token_hash,
-        )
-        for row in rows
-    ]
-    return Listing(user_sessions, page, total)
 
 
 def end_session(db: Connection, user_id: UserAccountId, session_id: str) -> bool:
@@ -67,7 +60,7 @@ def end_pending_log_ins(db: Connection, user_id: UserAccountId) -> None:
     db.execute(delete(pending_log_ins).where(pending_log_ins.c.user_id == user_id))
 
 
-def workspace_count(db: Connection, user_id: UserAccountId) -> int:
+def workspace_count(db: Connection, user_id: str) -> int:
     count = select(func.count()).select_from(memberships)
     return db.scalar(count.where(memberships.c.user_id == user_id)) or 0
 
@@ -96,8 +89,7 @@ def memberships_page(
     db: Connection, user_id: UserAccountId, page: Page
 ) -> Listing[WorkspaceMembership]:
     """List the user's workspaces in the order in which they joined them."""
-    rows, total = page_of(db, _MEMBERSHIPS, page, {"user": user_id})
-    return Listing([_membership(row) for row in rows], page, total)
+    return listing_of(db, _MEMBERSHIPS, page, _membership, {"user": user_id})
 
 
 def membership(

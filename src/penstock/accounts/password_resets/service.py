@@ -101,7 +101,7 @@ class PasswordResetService:
             url = reset_url(db, self._settings, account, now_ms, is_mailed=True)
             target = f"{account.user.id} {email}"
             audit.record(db, account.caller, Action.PASSWORD_RESET_REQUESTED, target, now_ms)
-        consequence = "" if account.user.email_confirmed_at_ms is not None else _TAKES_OVER
+        consequence = "" if account.user.email_confirmed else _TAKES_OVER
         text = _MAIL.format(url=url, consequence=consequence)
         return Mail(email, "Reset your Penstock password", text)
 
@@ -121,7 +121,7 @@ class PasswordResetService:
             # Check again: another request may have used the token while this one waited for the
             # lock.
             account, is_mailed = _account_of_reset(db, token_hash, self._clock())
-            is_reclaimed = is_mailed and account.user.email_confirmed_at_ms is None
+            is_reclaimed = is_mailed and not account.user.email_confirmed
             if is_reclaimed:
                 revoked = self._confirmations.reclaim(db, account, "password reset", self._clock())
             own_account_store.change_password(db, user.id, new_hash)

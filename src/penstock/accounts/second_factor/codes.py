@@ -5,8 +5,10 @@ No I/O.
 
 import hmac
 import secrets
+from typing import Any
 
 import pyotp
+import segno
 
 RECOVERY_CODES = 10
 """Number of codes that a user gets at once."""
@@ -26,6 +28,13 @@ def new_totp_secret() -> str:
 def totp_uri(secret: str, email: str) -> str:
     """Return the `otpauth://` URI, which authenticator apps read from a QR code."""
     return pyotp.TOTP(secret).provisioning_uri(name=email, issuer_name="Penstock")
+
+
+def qr_code(uri: str) -> str:
+    """Return the URI as a QR code, in a data URI."""
+    code: Any = segno.make_qr(uri, error="m")
+    image: str = code.svg_data_uri(scale=4, border=4, dark="#000", light="#fff")
+    return image
 
 
 def matching_step(secret: str, code: str, now_ms: int) -> int | None:

@@ -22,7 +22,7 @@ _PATH = "/api/auth/second-factor"
 def read_second_factor(
     current_user: CurrentUser, second_factors: SecondFactorService
 ) -> SecondFactorRecord:
-    return SecondFactorRecord.from_state(second_factors.state(current_user.user))
+    return second_factors.state(current_user.user)
 
 
 @password_route("POST", _PATH, "Start the setup of a second factor", tag="people")
@@ -32,8 +32,7 @@ def begin_second_factor(
     """Returns a new secret for an authenticator app, shown once. It is not used until it is
     confirmed.
     """
-    enrolment = second_factors.begin(current_user, form.password.get_secret_value())
-    return EnrolmentRecord.from_enrolment(enrolment)
+    return second_factors.begin(current_user, form.password.get_secret_value())
 
 
 @route("POST", f"{_PATH}/confirm", "Turn on the second factor", status=200, tag="people")

@@ -1,14 +1,11 @@
 """Wire types for the second factor."""
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
-import segno
 from pydantic import Field, SecretStr, model_validator
 
 from penstock.accounts.schema import Code
-from penstock.accounts.second_factor.model import Enrolment, SecondFactorState
-from penstock.base.clock import iso_or_none
-from penstock.http.schema import Input, Record, RuleBroken
+from penstock.http.schema import Input, Iso, Record, RuleBroken
 
 
 class SecondFactorBegin(Input):
@@ -30,16 +27,8 @@ class SecondFactorProof(Input):
 
 class SecondFactorRecord(Record):
     enabled: Annotated[bool, Field(description="Whether logging in requires a code.")]
-    enabled_at: str | None
+    enabled_at: Iso | None
     recovery_codes_left: int
-
-    @classmethod
-    def from_state(cls, state: SecondFactorState) -> Self:
-        return cls(
-            enabled=state.enabled_at_ms is not None,
-            enabled_at=iso_or_none(state.enabled_at_ms),
-            recovery_codes_left=state.recovery_codes,
-        )
 
 
 class EnrolmentRecord(Record):
@@ -48,15 +37,6 @@ class EnrolmentRecord(Record):
     secret: Annotated[str, Field(description="The secret, for typing into the app.", repr=False)]
     uri: Annotated[str, Field(description="The secret as an otpauth:// URI.", repr=False)]
     qr_code: Annotated[str, Field(description="The URI as a QR code, in a data URI.", repr=False)]
-
-    @classmethod
-    def from_enrolment(cls, enrolment: Enrolment) -> Self:
-        code: Any = segno.make_qr(enrolment.uri, error="m")
-        return cls(
-            secret=enrolment.secret,
-            uri=enrolment.uri,
-            qr_code=code.svg_data_uri(scale=4, border=4, dark="#000", light="#fff"),
-        )
 
 
 class RecoveryCodesRecord(Record):

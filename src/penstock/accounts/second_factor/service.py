@@ -21,9 +21,10 @@ from penstock.accounts.second_factor.codes import (
     matching_step,
     new_recovery_codes,
     new_totp_secret,
+    qr_code,
     totp_uri,
 )
-from penstock.accounts.second_factor.model import Enrolment, SecondFactorState
+from penstock.accounts.second_factor.schema import EnrolmentRecord, SecondFactorRecord
 from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, Fault, Forbidden, Invalid, NotFound, RatePolicy
 from penstock.base.ids import new_id
@@ -51,11 +52,11 @@ class SecondFactorService:
         self._box, self._clock = box, clock
         self._guesses = RateLimiter(_GUESSES, clock)
 
-    def state(self, user: User) -> SecondFactorState:
+    def state(self, user: User) -> SecondFactorRecord:
         with self._database.read() as db:
             return store.state(db, user.id)
 
-    def begin(self, actor: CurrentUser, password: str) -> Enrolment:
+    def begin(self, actor: CurrentUser, password: str) -> EnrolmentRecord:
         """Create a secret, replacing an unconfirmed one. It is not used until `confirm` is
         called.
         """
@@ -70,7 +71,8 @@ class SecondFactorService:
                 )
             sealed = self._box.seal(secret)
             store.begin(db, new_id("tfa", now_ms), actor.user.id, sealed, now_ms)
-        return Enrolment(secret, totp_uri(secret, actor.user.email))
+        uri = totp_uri(secret, actor.user.email)
+        return EnrolmentRecord(secret=secret, uri=uri, qr_code=qr_code(uri))
 
     def confirm(self, actor: CurrentUser, session_token: str, code: str) -> list[str]:
         """Turn the second factor on and end the user's other sessions. Returns recovery codes."""
@@ -91,7 +93,7 @@ class SecondFactorService:
             store.confirm(db, actor.user.id, now_ms)
             store.replace_recovery_codes(db, actor.user.id, _hashes(codes))
             own_account_store.end_other_sessions(db, actor.user.id, hash_secret(session_token))
-            self._record(db, actor, Action.SECOND_FACTOR_ENABLED, actor.user)
+            self._record(db, actor, Action.SECOND_FACTOR_ENABLED)
         return codes
 
     def renew_recovery_codes(
@@ -105,7 +107,7 @@ class SecondFactorService:
             if not store.is_enabled(db, actor.user.id):
                 raise _not_on()
             store.replace_recovery_codes(db, actor.user.id, _hashes(codes))
-            self._record(db, actor, Action.RECOVERY_CODES_CREATED, actor.user)
+            self._record(db, actor, Action.RECOVERY_CODES_CREATED)
         return codes
 
     def turn_off(self, actor: CurrentUser, password: str | None, code: str | None) -> None:
@@ -114,7 +116,7 @@ class SecondFactorService:
             require_open_session(db, actor.caller)
             if not store.delete_second_factor(db, actor.user.id):
                 raise _not_on()
-            self._record(db, actor, Action.SECOND_FACTOR_DISABLED, actor.user)
+            self._record(db, actor, Action.SECOND_FACTOR_DISABLED)
 
     def reset(self, actor: CurrentUser, user_id: str) -> None:
         """Turn off the second factor of a member who has lost it. The caller must be an owner.
@@ -131,7 +133,7 @@ class SecondFactorService:
                 raise Forbidden(
                     "Turn off your own second factor in your account.", code="own_second_factor"
                 )
-            if own_account_store.workspace_count(db, member.user.id) > 1:
+            if own_account_store.workspace_count(db, user_id) > 1:
                 raise Conflict(
                     "This person is also in other workspaces. Ask the operator of Penstock to run "
                     "`penstock reset-second-factor`.",
@@ -139,7 +141,8 @@ class SecondFactorService:
                 )
             if not store.delete_second_factor(db, user_id):
                 raise _not_on()
-            self._record(db, actor, Action.SECOND_FACTOR_RESET, member.user)
+            target = f"{user_id} {member.email}"
+            audit.record(db, actor.caller, Action.SECOND_FACTOR_RESET, target, self._clock())
 
     def verify(self, db: Connection, user: User, code: str) -> bool:
         """Whether this is a valid app code or recovery code of the user. A valid code is used up.
@@ -172,8 +175,9 @@ class SecondFactorService:
         if not is_valid:
             raise _wrong_code()
 
-    def _record(self, db: Connection, actor: CurrentUser, action: Action, user: User) -> None:
-        audit.record(db, actor.caller, action, f"{user.id} {user.email}", self._clock())
+    def _record(self, db: Connection, actor: CurrentUser, action: Action) -> None:
+        target = f"{actor.user.id} {actor.user.email}"
+        audit.record(db, actor.caller, action, target, self._clock())
 
 
 def operator_reset(database: Database, email: str, now_ms: int) -> bool:

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 from sqlalchemy import Connection, delete, func, insert, or_, select, update
 
-from penstock.accounts.second_factor.model import SecondFactor, SecondFactorState
+from penstock.accounts.second_factor.model import SecondFactor
+from penstock.accounts.second_factor.schema import SecondFactorRecord
 from penstock.metadb.tables import pending_log_ins, recovery_codes, second_factors
 
 _SPREAD = 2
@@ -25,11 +26,14 @@ def is_enabled(db: Connection, user_id: str) -> bool:
     return factor is not None and factor.confirmed_at_ms is not None
 
 
-def state(db: Connection, user_id: str) -> SecondFactorState:
+def state(db: Connection, user_id: str) -> SecondFactorRecord:
     factor = second_factor(db, user_id)
     count = select(func.count()).select_from(recovery_codes)
     left = db.scalar(count.where(recovery_codes.c.user_id == user_id))
-    return SecondFactorState(factor.confirmed_at_ms if factor else None, left or 0)
+    enabled_at_ms = factor.confirmed_at_ms if factor else None
+    return SecondFactorRecord(
+        enabled=enabled_at_ms is not None, enabled_at=enabled_at_ms, recovery_codes_left=left or 0
+    )
 
 
 def begin(db: Connection, factor_id: str, user_id: str, secret: str, now_ms: int) -> None:

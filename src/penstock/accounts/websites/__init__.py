@@ -1,1 +1,0 @@
-"""Websites and mobile apps of a workspace."""

@@ -9,10 +9,9 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from penstock.accounts.model import MobileApp, Website, WebsiteKind
 from penstock.accounts.schema import not_null
-from penstock.base.clock import iso
 from penstock.base.errors import Fault
 from penstock.base.patterns import Pattern
-from penstock.http.schema import OMITTABLE, Input, Name, Record, RuleBroken
+from penstock.http.schema import OMITTABLE, Input, Iso, Name, Record, RuleBroken
 
 _HOST_LABEL = Pattern(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _FINGERPRINT = Pattern(r"[0-9A-F]{2}(?::[0-9A-F]{2}){31}")
@@ -301,23 +300,13 @@ class WebsiteRecord(Record):
     event_retention_days: int | None
     transaction_retention_days: int | None
     provider_retention_days: int | None
-    created_at: str
-    updated_at: str
+    created_at: Iso
+    updated_at: Iso
 
     @classmethod
     def from_website(cls, website: Website) -> Self:
-        return cls(
-            id=website.id,
-            name=website.name,
-            kind=website.kind,
-            domain=website.domain,
-            identity_scope=website.identity_scope,
-            requires_signed_identities=website.requires_signed_identities,
-            **{name: getattr(website.app, name) for name in APP_FIELDS},
-            **{
-                name: website.retention_days.get(name.removesuffix(_RETENTION))
-                for name in RETENTION_FIELDS
-            },
-            created_at=iso(website.created_at_ms),
-            updated_at=iso(website.updated_at_ms),
-        )
+        retention_days = {
+            name: website.retention_days.get(name.removesuffix(_RETENTION))
+            for name in RETENTION_FIELDS
+        }
+        return cls.from_object(website, **asdict(website.app), **retention_days)

@@ -1,7 +1,7 @@
 """SQL for websites. Each function runs in the transaction of its connection."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, func, insert, null, select, update
@@ -9,7 +9,8 @@ from sqlalchemy import Connection, Row, bindparam, func, insert, null, select, u
 from penstock.accounts.model import MobileApp, Website, WebsiteKind
 from penstock.base.ids import ScopeId, WebsiteId, WorkspaceId
 from penstock.base.paging import Listing, Page
-from penstock.metadb.pages import page_of
+from penstock.metadb.pages import listing_of
+from penstock.metadb.rows import record_values, row_values
 from penstock.metadb.tables import websites, workspaces
 
 _MAX_LISTED_APPS = 5_000
@@ -25,43 +26,19 @@ def _app(values: Mapping[str, Any]) -> MobileApp:
 
 
 def _website(row: Row[Any]) -> Website:
-    return Website(
-        id=WebsiteId(row.id),
-        workspace_id=WorkspaceId(row.workspace_id),
-        name=row.name,
-        kind=WebsiteKind(row.kind),
-        domain=row.domain,
-        identity_scope=row.identity_scope,
-        scope_id=ScopeId(row.scope_id),
-        created_at_ms=row.created_at,
-        updated_at_ms=row.updated_at,
-        app=_app(row.app),
-        requires_signed_identities=row.requires_signed_identities,
-        retention_days=row.retention_days or {},
-    )
+    values = record_values(row, (field.name for field in fields(Website)))
+    values["kind"], values["app"] = WebsiteKind(row.kind), _app(row.app)
+    return Website(**values | {"retention_days": row.retention_days or {}})
 
 
-def _app_values(app: MobileApp) -> dict[str, Any]:
-    return {name: value for name, value in asdict(app).items() if value not in (None, ())}
+def _columns(website: Website) -> dict[str, Any]:
+    app = {name: value for name, value in asdict(website.app).items() if value not in (None, ())}
+    values = row_values(website, websites, without=("deleted_at",))
+    return values | {"app": app, "retention_days": dict(website.retention_days) or null()}
 
 
 def add_website(db: Connection, website: Website) -> None:
-    db.execute(
-        insert(websites).values(
-            id=website.id,
-            workspace_id=website.workspace_id,
-            name=website.name,
-            kind=website.kind.value,
-            domain=website.domain,
-            identity_scope=website.identity_scope,
-            scope_id=website.scope_id,
-            app=_app_values(website.app),
-            requires_signed_identities=website.requires_signed_identities,
-            retention_days=dict(website.retention_days) or null(),
-            created_at=website.created_at_ms,
-            updated_at=website.updated_at_ms,
-        )
-    )
+    db.execute(insert(websites).values(_columns(website)))
 
 
 def website(
@@ -87,8 +64,7 @@ _WORKSPACE_WEBSITES = (
 
 def websites_page(db: Connection, workspace_id: WorkspaceId, page: Page) -> Listing[Website]:
     """List the workspace's websites, oldest first."""
-    rows, total = page_of(db, _WORKSPACE_WEBSITES, page, {"workspace": workspace_id})
-    return Listing([_website(row) for row in rows], page, total)
+    return listing_of(db, _WORKSPACE_WEBSITES, page, _website, {"workspace": workspace_id})
 
 
 def all_websites(db: Connection, workspace_id: WorkspaceId) -> list[Website]:
@@ -143,19 +119,8 @@ def scope_websites(db: Connection, workspace_id: WorkspaceId, scope_id: ScopeId)
 
 
 def update_website(db: Connection, website: Website) -> None:
-    """Store the name, domain, app and rules of the website."""
-    db.execute(
-        update(websites)
-        .where(websites.c.id == website.id)
-        .values(
-            name=website.name,
-            domain=website.domain,
-            app=_app_values(website.app),
-            requires_signed_identities=website.requires_signed_identities,
-            retention_days=dict(website.retention_days) or null(),
-            updated_at=website.updated_at_ms,
-        )
-    )
+    """Store the changed fields of the website."""
+    db.execute(update(websites).where(websites.c.id == website.id).values(_columns(website)))
 
 
 def delete_website(db: Connection, workspace_id: WorkspaceId, website_id: str, now_ms: int) -> bool:

@@ -1,7 +1,7 @@
 """Exports everything that both stores contain about a person, as lines of a file."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import IO, Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, Any
 
 from sqlalchemy import Connection
 
@@ -11,31 +11,16 @@ from penstock.activity.personal_data.schema import PersonalDataLine, PersonQuery
 from penstock.activity.schema import StoredEventRecord
 from penstock.base.clock import iso
 from penstock.base.errors import Fault, NotFound
-from penstock.base.ids import ScopeId, VisitorId, WebsiteId
+from penstock.base.ids import ScopeId
 from penstock.base.temporary_files import temporary_file
 from penstock.http.bodies import bad_parameter
 from penstock.identity.profiles import service as profiles
 from penstock.identity.profiles.model import Profile
 from penstock.metadb.database import Database
+from penstock.metadb.person import Person, ReadPerson, StoredRecord
 from penstock.settings import Settings
 from penstock.warehouse.client import WaitUntilShipped, Warehouse
 from penstock.warehouse.queries import load
-
-StoredRecord = tuple[str, Mapping[str, Any]]
-"""A line's type and its values."""
-
-
-class Person(NamedTuple):
-    """The person to export. sent_ids: all IDs that events may contain for the person."""
-
-    scope_id: ScopeId
-    visitor_ids: Sequence[VisitorId]
-    sent_ids: Sequence[str]
-    website_ids: Sequence[WebsiteId]
-
-
-ReadOtherRooms = Callable[[Connection, Person], Iterable[StoredRecord]]
-"""Reads what other rooms store about a person. `penstock.app` composes this function."""
 
 
 class PersonalDataService:
@@ -49,7 +34,7 @@ class PersonalDataService:
         settings: Settings,
         *,
         wait_until_shipped: WaitUntilShipped,
-        read_other_rooms: ReadOtherRooms,
+        read_other_rooms: Sequence[ReadPerson],
     ) -> None:
         self._database, self._warehouse, self._websites = database, warehouse, websites
         self._settings, self._wait_until_shipped = settings, wait_until_shipped
@@ -69,10 +54,11 @@ class PersonalDataService:
             raise bad_parameter(Fault("visitorId", "required", message))
         with self._database.read() as db:
             profile = _find(db, website.scope_id, query)
-            user_id = profile.user.id if profile.user else query.user_id or ""
+            user_id = profile.user.user_id if profile.user else query.user_id or ""
             sent_ids = [sent_id for sent_id in (*profile.ids, user_id) if sent_id]
             person = Person(profile.scope_id, profile.ids, sent_ids, websites)
-            lines = [*_identity(profile), *self._read_other_rooms(db, person)]
+            others = (line for read in self._read_other_rooms for line in read(db, person))
+            lines = [*_identity(profile), *others]
         self._wait_until_shipped(self._settings.limits.fresh_wait_s)
         parameters = {
             "websites": websites,
@@ -117,7 +103,7 @@ def _identity(profile: Profile) -> Iterator[StoredRecord]:
         yield (
             "user",
             {
-                "userId": profile.user.id,
+                "userId": profile.user.user_id,
                 "traits": profile.user.traits,
                 "since": iso(profile.user.since_ms),
             },

@@ -1,1 +1,0 @@
-"""Visitors and their timelines."""

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationInfo, field_validator
 
 from penstock.activity.schema import Kind, StoredEventRecord, Text
-from penstock.http.schema import PageQuery, Query, Record, RuleBroken
+from penstock.http.schema import Iso, PageQuery, Query, Record, RuleBroken
 
 
 class WebsiteQuery(Query):
@@ -84,8 +84,8 @@ class VisitorRecord(Record):
     user_id: str | None
     website_id: Annotated[str | None, Field(description="Website of the visitor's last event.")]
     events: int
-    first_event_at: str | None
-    last_event_at: str | None
+    first_event_at: Iso | None
+    last_event_at: Iso | None
     last_event_kind: Kind | None
     last_event_name: Annotated[
         str | None, Field(description="Name of the last event; of a page view, its path.")
@@ -108,13 +108,13 @@ class LinkedUserRecord(Record):
             "shares its visitors with others."
         ),
     ]
-    since: Annotated[str, Field(description="When the visitor was linked to the user.")]
+    since: Annotated[Iso, Field(description="When the visitor was linked to the user.")]
 
 
 class MergeRecord(Record):
     visitor_id: Annotated[str, Field(description="The visitor that was merged into this visitor.")]
     user_id: str
-    merged_at: str
+    merged_at: Iso
 
 
 MAX_LISTED_MERGES = 1_000
@@ -132,7 +132,7 @@ class VisitorDetailRecord(VisitorRecord):
             max_length=1 + MAX_LISTED_MERGES,
         ),
     ]
-    known_since: Annotated[str, Field(description="When the canonical ID first appeared.")]
+    known_since: Annotated[Iso, Field(description="When the canonical ID first appeared.")]
     user: LinkedUserRecord | None
     merges: Annotated[
         list[MergeRecord],

@@ -9,15 +9,13 @@ from penstock.accounts.websites.service import WebsiteService
 from penstock.activity.schema import StoredEventRecord
 from penstock.activity.visitors.schema import (
     MAX_LISTED_MERGES,
-    LinkedUserRecord,
-    MergeRecord,
     TimelineQuery,
     VisitorDetailRecord,
     VisitorRecord,
     VisitorsQuery,
     WebsiteQuery,
 )
-from penstock.base.clock import Clock, iso
+from penstock.base.clock import Clock
 from penstock.base.errors import Fault, NotFound
 from penstock.base.event_limits import FUTURE_TOLERANCE_S
 from penstock.base.ids import WebsiteId, WorkspaceId
@@ -153,12 +151,10 @@ class VisitorService:
         for profile in visitors.values():
             website = scopes[profile.scope_id]
             summary = self._summary(self._visitor_events(profile, website, only_website))
-            visitor_records.append(
-                (
-                    summary["last_ms"],
-                    _visitor_record(profile.visitor_id, profile.user and profile.user.id, summary),
-                )
+            record = _visitor_record(
+                profile.visitor_id, profile.user and profile.user.user_id, summary
             )
+            visitor_records.append((summary["last_ms"], record))
         records = [record for _, record in sorted(visitor_records, key=lambda pair: -pair[0])]
         return Listing(records[page.offset : page.offset + page.size], page, len(records))
 
@@ -203,26 +199,13 @@ class VisitorService:
     def _detail(self, visitor: _VisitorEvents, summary: Mapping[str, Any]) -> VisitorDetailRecord:
         profile, user = visitor.profile, visitor.profile.user
         last = self._events(visitor, Page(1, 1)) if summary["events"] else []
-        record = _visitor_record(profile.visitor_id, user and user.id, summary)
+        record = _visitor_record(profile.visitor_id, user and user.user_id, summary)
         return VisitorDetailRecord(
             **dict(record),
             ids=profile.ids[: 1 + MAX_LISTED_MERGES],
-            known_since=iso(profile.created_at_ms),
-            user=None
-            if user is None
-            else LinkedUserRecord(
-                user_id=user.id,
-                traits=user.traits and dict(user.traits) if visitor.shows_traits else None,
-                since=iso(user.since_ms),
-            ),
-            merges=[
-                MergeRecord(
-                    visitor_id=merge.visitor_id,
-                    user_id=merge.user_id,
-                    merged_at=iso(merge.merged_at_ms),
-                )
-                for merge in profile.absorbed[:MAX_LISTED_MERGES]
-            ],
+            known_since=profile.created_at_ms,
+            user=user if user is None or visitor.shows_traits else user._replace(traits=None),
+            merges=profile.absorbed[:MAX_LISTED_MERGES],
             merged_visitors=len(profile.absorbed),
             pageviews=summary["pageviews"],
             screenviews=summary["screenviews"],
@@ -296,8 +279,8 @@ def _visitor_record(visitor_id: str, user_id: str | None, row: Mapping[str, Any]
         country=row["last_country"] or None,
         device=row["last_device"] or None,
         events=row["events"],
-        first_event_at=iso(row["first_ms"]) if has_events else None,
-        last_event_at=iso(row["last_ms"]) if has_events else None,
+        first_event_at=row["first_ms"] if has_events else None,
+        last_event_at=row["last_ms"] if has_events else None,
         last_event_kind=kind if has_events else None,
         last_event_name=name if has_events else None,
     )

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from penstock.base.clock import iso
+from penstock.base.gaps import Gap
 from penstock.base.ids import DeletionId, ImportId, ScopeId, VisitorId, WebsiteId, WorkspaceId
 
 
@@ -152,6 +153,14 @@ class RetainedHistory(NamedTuple):
     from_ms: int
 
     @property
+    def gap(self) -> Gap:
+        span = (0, self.from_ms - 1)
+        note, kind = self.note, self.kind
+        return Gap(
+            "retention", self.website_id, *span, span, self.from_ms, "done", note, event_kind=kind
+        )
+
+    @property
     def note(self) -> str:
         return (
             f"The history of {_KIND_NAMES[self.kind]} begins at {iso(self.from_ms)} because of "
@@ -178,8 +187,9 @@ class DeletionSpan(NamedTuple):
     state: DeletionState
 
     @property
-    def affected_range(self) -> tuple[int, int]:
-        return self.from_ms, self.to_ms
+    def gap(self) -> Gap:
+        span = (self.from_ms, self.to_ms)
+        return Gap("deletion", self.website_id, *span, span, self.at_ms, self.state, self.note)
 
     @property
     def note(self) -> str:

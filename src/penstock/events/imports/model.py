@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from penstock.base.clock import iso
 from penstock.base.errors import Fault
+from penstock.base.gaps import Gap
 from penstock.base.ids import ImportId, WebsiteId, WorkspaceId
 from penstock.events.imports.formats.schema import ImportMapping
 
@@ -215,6 +216,20 @@ class ImportSpan(NamedTuple):
     state: ImportState
     rejected: int
     dismissed_at_ms: int | None = None
+
+    @property
+    def gap(self) -> Gap:
+        return Gap(
+            "import",
+            self.website_id,
+            self.from_ms,
+            self.to_ms,
+            self.affected_range,
+            self.at_ms,
+            self.state,
+            self.note,
+            self.dismissed_at_ms,
+        )
 
     @property
     def note(self) -> str | None:

@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import asynccontextmanager, suppress
 from time import sleep
-from typing import Any
 
 from anyio import to_thread
 from sqlalchemy import Connection
@@ -47,6 +46,7 @@ from penstock.http.bodies import bad_parameter
 from penstock.http.schema import RecordsQuery
 from penstock.http.scopes import KeyScope, require_scope
 from penstock.metadb.database import Database
+from penstock.metadb.person import Person, StoredRecord
 
 _ANY_COLUMNS = ImportMapping(columns=[], otherColumns=OtherColumns.IGNORED)
 _CLOSING_MS, _RETRY_S = 5_000, 0.1
@@ -296,12 +296,12 @@ class ImportService:
             return store.spans(db, workspace_id, website_ids)
 
 
-def rejected_texts(
-    db: Connection, website_ids: Collection[str], sent_ids: Collection[str]
-) -> Iterator[dict[str, Any]]:
-    """Find excerpts of rejected lines that contain one of the IDs, for a person's data export."""
-    for excerpt in store.search_excerpts(db, website_ids, store.naming(sent_ids)).excerpts:
-        yield {"importId": excerpt.import_id, "line": excerpt.line, "text": excerpt.text}
+def rejected_texts(db: Connection, person: Person) -> Iterator[StoredRecord]:
+    """Find excerpts of rejected lines that contain one of a person's IDs."""
+    named = store.search_excerpts(db, person.website_ids, store.naming(person.sent_ids))
+    for each in named.excerpts:
+        line = {"importId": each.import_id, "line": each.line, "text": each.text}
+        yield "rejectedLine", line
 
 
 def unfinished_imports(database: Database) -> list[UnfinishedImport]:

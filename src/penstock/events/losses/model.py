@@ -4,6 +4,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from penstock.base.clock import iso
+from penstock.base.gaps import Gap
+from penstock.base.ids import WebsiteId
 
 
 class LossState(StrEnum):
@@ -44,6 +46,13 @@ class Loss(NamedTuple):
     at_ms: int
     rows: int
     state: LossState
+
+    def gap(self, website_id: WebsiteId) -> Gap:
+        """Return the gap of a website. It covers all time before the loss, because lost events can
+        be of any age.
+        """
+        span = (0, self.at_ms)
+        return Gap("loss", website_id, *span, span, self.at_ms, self.state, self.note)
 
     @property
     def note(self) -> str:

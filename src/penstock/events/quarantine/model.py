@@ -55,13 +55,6 @@ class QuarantineEntry(NamedTuple):
     is_public: bool = False
 
 
-class ReplayResult(NamedTuple):
-    """Number of entries that left the quarantine (replayed) or are still invalid (refused)."""
-
-    replayed: int
-    refused: int
-
-
 def is_replayable(entry: QuarantineEntry) -> bool:
     """Whether the entry has the content that a replay needs. The content may still be invalid."""
     return entry.content is not None and (

@@ -23,10 +23,10 @@ from penstock.events.quarantine import store
 from penstock.events.quarantine.model import (
     QuarantineEntry,
     Reason,
-    ReplayResult,
     is_call,
     is_replayable,
 )
+from penstock.events.quarantine.schema import ReplayRecord
 from penstock.events.server_events import server_event, transaction
 from penstock.events.tracked_events import tracked_event
 from penstock.metadb.database import Database
@@ -49,9 +49,7 @@ class Replayer:
         on_stored: Callable[[], None],
         read_call: ReadCall,
     ) -> None:
-        """Create a replayer.
-
-        on_stored: called once rows are back in the outbox; wakes the shipper.
+        """on_stored: called once rows are back in the outbox; wakes the shipper.
         read_call: reads a stored tracking protocol call.
         """
         self._database, self._websites, self._intake = database, websites, intake
@@ -67,17 +65,18 @@ class Replayer:
         entry = await to_thread.run_sync(self._find, workspace_id, number)
         await self._replay(entry)
 
-    async def replay_all(self, workspace_id: WorkspaceId, website_id: WebsiteId) -> ReplayResult:
+    async def replay_all(self, workspace_id: WorkspaceId, website_id: WebsiteId) -> ReplayRecord:
         """Replay every entry of a website, oldest first, one commit per page."""
-        result, number = ReplayResult(0, 0), 0
+        replayed, refused, number = 0, 0, 0
         while batch := await to_thread.run_sync(
             self._next_to_replay, workspace_id, website_id, number
         ):
             number = batch.last
             outcomes = await self._intake.replay(batch.replays) if batch.replays else []
             stored = sum(isinstance(outcome, Receipt) for outcome in outcomes) + batch.shipped
-            result = ReplayResult(result.replayed + stored, result.refused + batch.entries - stored)
-        return result
+            replayed += stored
+            refused += batch.entries - stored
+        return ReplayRecord(replayed=replayed, refused=refused)
 
     def _next_to_replay(
         self, workspace_id: WorkspaceId, website_id: WebsiteId, after: int

@@ -86,7 +86,7 @@ async def replay_all(
     website = await to_thread.run_sync(
         website_service.owned_website, caller.workspace_id, form.website_id
     )
-    return ReplayRecord.from_result(await replays.replay_all(caller.workspace_id, website.id))
+    return await replays.replay_all(caller.workspace_id, website.id)
 
 
 @route(
@@ -105,7 +105,7 @@ async def replay_one(caller: Caller, replays: Replayer, number: str) -> None:
 @route("GET", "/api/events/counts", "Counts of events", tag="activity")
 def read_counts(caller: Caller, quarantine: QuarantineService) -> AllEventCountsRecord:
     """Returns the numbers of stored, rejected and waiting events of each website."""
-    return AllEventCountsRecord.from_counts(quarantine.counts(caller.workspace_id))
+    return quarantine.counts(caller.workspace_id)
 
 
 ROUTES = (list_quarantine, export_quarantine, replay_all, replay_one, read_counts)

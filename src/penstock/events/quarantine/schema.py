@@ -1,18 +1,14 @@
 """Wire types for the quarantine and for event counts."""
 
-from collections.abc import Iterable
 from typing import Annotated, Self
 
 from msgspec import json
 from pydantic import Field
 
-from penstock.accounts.model import Website
-from penstock.base.clock import iso
-from penstock.events.model import EventCounts
-from penstock.events.quarantine.model import QuarantineEntry, ReplayResult, is_replayable
+from penstock.events.quarantine.model import QuarantineEntry, is_replayable
 from penstock.events.redaction import redact
 from penstock.events.schema import FaultRecord
-from penstock.http.schema import Input, PageQuery, Query, Record
+from penstock.http.schema import Input, Iso, PageQuery, Query, Record
 
 
 class QuarantineQuery(PageQuery):
@@ -35,7 +31,7 @@ class QuarantineRecord(Record):
     """A rejected item or body, or an event that the event store refuses."""
 
     number: Annotated[int, Field(description="Increases with each entry.")]
-    at: str
+    at: Iso
     reason: Annotated[
         str,
         Field(
@@ -60,14 +56,10 @@ class QuarantineRecord(Record):
 
     @classmethod
     def from_entry(cls, entry: QuarantineEntry) -> Self:
-        return cls(
-            number=entry.number,
-            at=iso(entry.at_ms),
-            reason=entry.reason,
+        return cls.from_object(
+            entry,
             route=entry.origin,
-            website_id=entry.website_id,
-            code=entry.code,
-            errors=tuple(FaultRecord.of(fault) for fault in entry.faults),
+            errors=entry.faults,
             item=None if entry.content is None else redact(json.decode(entry.content)),
             replayable=is_replayable(entry),
         )
@@ -80,21 +72,12 @@ class QuarantinedContent(QuarantineRecord):
         str | None, Field(description="The item as sent, or the row of the event store, as JSON.")
     ]
 
-    @classmethod
-    def from_entry(cls, entry: QuarantineEntry) -> Self:
-        record = QuarantineRecord.from_entry(entry)
-        return cls(**dict(record), content=entry.content)
-
 
 class ReplayRecord(Record):
     replayed: int
     refused: Annotated[
         int, Field(description="Entries that are still invalid; they stay in the quarantine.")
     ]
-
-    @classmethod
-    def from_result(cls, result: ReplayResult) -> Self:
-        return cls(**result._asdict())
 
 
 class EventCountsRecord(Record):
@@ -129,17 +112,8 @@ class EventCountsRecord(Record):
         ),
     ]
 
-    @classmethod
-    def from_counts(cls, counted: tuple[Website, EventCounts]) -> Self:
-        website, counts = counted
-        return cls(website_id=website.id, **counts._asdict())
-
 
 class AllEventCountsRecord(Record):
     """The event counts of every website in the workspace."""
 
     data: tuple[EventCountsRecord, ...]
-
-    @classmethod
-    def from_counts(cls, counts: Iterable[tuple[Website, EventCounts]]) -> Self:
-        return cls(data=tuple(EventCountsRecord.from_counts(counted) for counted in counts))

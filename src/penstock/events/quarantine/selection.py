@@ -14,6 +14,7 @@ from penstock.events.model import EventCounts
 from penstock.events.quarantine import store
 from penstock.events.quarantine.model import EVENT_ROUTES, QuarantineEntry, Reason
 from penstock.metadb.database import Database
+from penstock.metadb.person import Person, StoredRecord
 
 
 def containing(sent_ids: Collection[str]) -> Callable[[QuarantineEntry], bool]:
@@ -126,13 +127,14 @@ def _remove(db: Connection, website_id: WebsiteId, numbers: Collection[int]) -> 
     return removed
 
 
-def quarantined_texts(
-    db: Connection, website_ids: Collection[str], sent_ids: Collection[str]
-) -> Iterator[dict[str, Any]]:
-    """Find entries that contain one of the IDs, for the export of a person's data."""
-    for entry in store.entries_where(db, website_ids, containing(sent_ids)):
-        yield {
-            "websiteId": entry.website_id,
-            "receivedAt": iso(entry.at_ms),
-            "content": json.decode(entry.content or "null"),
-        }
+def quarantined_texts(db: Connection, person: Person) -> Iterator[StoredRecord]:
+    """Find entries that contain one of a person's IDs."""
+    for entry in store.entries_where(db, person.website_ids, containing(person.sent_ids)):
+        yield (
+            "rejected",
+            {
+                "websiteId": entry.website_id,
+                "receivedAt": iso(entry.at_ms),
+                "content": json.decode(entry.content or "null"),
+            },
+        )

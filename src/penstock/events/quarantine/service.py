@@ -11,7 +11,6 @@ from typing import Any
 import structlog
 from msgspec import json
 
-from penstock.accounts.model import Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.calendar import utc_day
 from penstock.base.clock import LATEST_MS, Clock
@@ -26,6 +25,7 @@ from penstock.events.intake import Intake
 from penstock.events.model import EventCounts, Refusal
 from penstock.events.quarantine import store
 from penstock.events.quarantine.model import EVENT_ROUTES, QuarantineEntry
+from penstock.events.quarantine.schema import AllEventCountsRecord, EventCountsRecord
 from penstock.http.lists import EVENT_LIST, parse_object_with_list
 from penstock.metadb.database import Database
 
@@ -46,7 +46,7 @@ class QuarantineService:
         clock: Clock,
         validation: FairQueue,
     ) -> None:
-        """Create the service. validation: queue in which senders of large bodies take turns."""
+        """validation: queue in which senders of large bodies take turns."""
         self._database, self._websites, self._intake = database, websites, intake
         self._validation = validation
         self._clock = clock
@@ -219,12 +219,18 @@ class QuarantineService:
             yield from entries
             number = entries[-1].number
 
-    def counts(self, workspace_id: WorkspaceId) -> list[tuple[Website, EventCounts]]:
+    def counts(self, workspace_id: WorkspaceId) -> AllEventCountsRecord:
         """Return the event counts of each website in the workspace."""
-        websites = self._websites.websites(workspace_id)
+        website_ids = [website.id for website in self._websites.websites(workspace_id)]
         with self._database.read() as db:
-            counts = events_store.counts_of(db, [website.id for website in websites])
-        return [(website, counts.get(website.id, EventCounts())) for website in websites]
+            counts = events_store.counts_of(db, website_ids)
+        records = (
+            EventCountsRecord.from_object(
+                counts.get(website_id, EventCounts()), website_id=website_id
+            )
+            for website_id in website_ids
+        )
+        return AllEventCountsRecord(data=tuple(records))
 
     def lost_on_devices(
         self, website_ids: Collection[WebsiteId], from_ms: int | None, to_ms: int | None

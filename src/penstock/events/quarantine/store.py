@@ -11,6 +11,7 @@ from penstock.base.errors import Fault
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.events.quarantine.model import QuarantineEntry, QuarantineLimits, Reason
+from penstock.metadb.rows import record_values
 from penstock.metadb.tables import quarantine, websites
 from penstock.warehouse.work import check_limits
 
@@ -24,6 +25,9 @@ _IS_PUBLIC_KEY = "isPublic"
 
 _IS_PUBLIC = func.coalesce(c.sender[_IS_PUBLIC_KEY].as_boolean(), true())
 _ENTRY = (*c, _IS_PUBLIC.label("is_public"))
+
+_SAME_COLUMNS = {*QuarantineEntry._fields} - {"number", "reason", "faults"}
+"""Fields of an entry that are stored unchanged."""
 
 _WORTH = case((c.reason == Reason.UNSHIPPABLE, 2), (_IS_PUBLIC, 0), else_=1)
 """Rank of an entry. Accepted events rank highest, because this is their only copy. Entries that
@@ -96,16 +100,9 @@ def _drop_surplus(
 def _entry(row: Row[Any]) -> QuarantineEntry:
     return QuarantineEntry(
         number=row.id,
-        workspace_id=WorkspaceId(row.workspace_id),
-        website_id=None if row.website_id is None else WebsiteId(row.website_id),
-        at_ms=row.at,
         reason=Reason(row.reason),
-        origin=row.origin,
-        code=row.code,
         faults=tuple(Fault(*fault) for fault in row.errors),
-        sender=row.sender,
-        content=row.content,
-        is_public=row.is_public,
+        **record_values(row, _SAME_COLUMNS),
     )
 
 

@@ -5,6 +5,7 @@ from litestar import Response
 from penstock.accounts.audit.model import Action
 from penstock.accounts.audit.service import AuditLog
 from penstock.accounts.model import Caller
+from penstock.base.table_files import MEDIA_TYPES, Format
 from penstock.funnels.campaigns.schema import (
     AttributionExportQuery,
     AttributionQuery,
@@ -13,7 +14,6 @@ from penstock.funnels.campaigns.schema import (
     AttributionTrendRecord,
 )
 from penstock.funnels.campaigns.service import CampaignService
-from penstock.funnels.results.tables import MEDIA_TYPES, Format
 from penstock.http.answers import file_download, file_name
 from penstock.jobs.cancellable import slow_route
 

@@ -10,6 +10,7 @@ from penstock.base.clock import iso, iso_or_none
 from penstock.base.errors import Fault
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.base.paging import Page
+from penstock.base.table_files import UNKNOWN, Column, Format, TableRow, write_rows
 from penstock.base.temporary_files import temporary_file
 from penstock.funnels.campaigns.schema import (
     AttributionExportQuery,
@@ -34,7 +35,6 @@ from penstock.funnels.queries.provenance import Provenance
 from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.queries.schema import PeriodRecord, ServedFrom
 from penstock.funnels.queries.scope import authorise_websites
-from penstock.funnels.results.tables import UNKNOWN, Column, Format, TableRow, write_rows
 from penstock.funnels.results.tally import Tally, figures_of
 from penstock.funnels.statements.campaigns import (
     FIGURES,

@@ -1,11 +1,11 @@
 """The history that a response is based on. Source: interface, rule 16; semantics, "Coverage"."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 from penstock.base.clock import iso, iso_or_none
+from penstock.base.gaps import Gap
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.funnels.definitions.model import Definition, MatchType
 from penstock.funnels.queries.context import QueryContext
@@ -13,34 +13,8 @@ from penstock.funnels.queries.provenance import Provenance
 from penstock.funnels.queries.schema import CoverageRecord, GapRecord, NoteCode
 from penstock.funnels.statements.query import DataProfile, QueryParams
 
-
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """A deletion, an import, retention or a loss that changed a website's history.
-
-    from_ms, to_ms: span of the events that it changed. at_ms: time of the request.
-    affected_range: times of the first and last event that it changed or may have left out.
-    note: a sentence about remaining doubt; None if the change is finished and complete.
-    dismissed_at_ms: time at which an owner declared that nothing is missing; None if nobody did.
-    event_kind: the only kind of event that it concerns, in the warehouse's spelling; None for all.
-    """
-
-    kind: str
-    website_id: WebsiteId
-    from_ms: int
-    to_ms: int
-    affected_range: tuple[int, int]
-    at_ms: int
-    state: str
-    note: str | None
-    dismissed_at_ms: int | None = None
-    event_kind: str | None = None
-
-
 ReadGaps = Callable[[WorkspaceId, Collection[WebsiteId]], Iterable[Gap]]
-"""A function that reads the gaps of the given websites. `penstock.app` composes it from the rooms
-that record gaps.
-"""
+"""A function that reads the gaps of the given websites, oldest first."""
 
 
 _TOLERATED_AHEAD_MS = 300_000

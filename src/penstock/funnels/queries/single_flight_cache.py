@@ -47,10 +47,7 @@ class SingleFlightCache(Generic[V]):
         weigh: Callable[[V], int] = lambda _: 1,
         max_value_weight: int | None = None,
     ) -> None:
-        """Create an empty cache.
-
-        max_value_weight: heavier values are not cached.
-        """
+        """max_value_weight: heavier values are not cached."""
         self._max_weight, self._weigh = max_weight, weigh
         self._max_value_weight = max_weight if max_value_weight is None else max_value_weight
         self._values: OrderedDict[Hashable, V] = OrderedDict()

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from penstock.base.clock import iso_or_none
 from penstock.base.scalar import untagged
+from penstock.base.table_files import Column, Figures, Format, TableRow, write_rows
 from penstock.base.temporary_files import NamedFile, temporary_file
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.pipeline import FunnelQueryRunner
@@ -26,7 +27,6 @@ from penstock.funnels.results.shaping import (
     locate_diagnostics,
     read_total,
 )
-from penstock.funnels.results.tables import Column, Figures, Format, TableRow, write_rows
 from penstock.funnels.results.tally import Tally
 from penstock.funnels.statements import figures
 from penstock.funnels.statements.report import build_export

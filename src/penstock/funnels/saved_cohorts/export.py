@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from penstock.base.chunks import chunks
 from penstock.base.ids import WorkspaceId
+from penstock.base.table_files import Column, Format, TableRow, write_rows
 from penstock.base.temporary_files import NamedFile, temporary_file
-from penstock.funnels.results.tables import Column, Format, TableRow, write_rows
 from penstock.funnels.saved_cohorts.service import SavedCohortService
 from penstock.http.answers import file_name
 

@@ -6,7 +6,7 @@ from penstock.accounts.audit.model import Action
 from penstock.accounts.audit.service import AuditLog
 from penstock.accounts.model import Caller
 from penstock.base.paging import Listing
-from penstock.funnels.results.tables import MEDIA_TYPES, Format
+from penstock.base.table_files import MEDIA_TYPES, Format
 from penstock.funnels.saved_cohorts.export import CohortExporter
 from penstock.funnels.saved_cohorts.model import MAX_COHORT_BYTES
 from penstock.funnels.saved_cohorts.schema import (

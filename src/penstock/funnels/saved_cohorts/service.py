@@ -49,6 +49,7 @@ from penstock.http.bodies import parse_model
 from penstock.http.schema import faults_of
 from penstock.metadb.database import Database
 from penstock.metadb.named import unique_name
+from penstock.metadb.person import Person, StoredRecord
 from penstock.warehouse.client import Warehouse
 from penstock.warehouse.queries import load
 
@@ -324,22 +325,20 @@ class SavedCohortService:
         ]
 
 
-def forget_members(db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]) -> int:
+def forget_members(
+    db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
+) -> dict[str, int]:
     """Remove visitors from all lists, in the transaction that deletes them.
 
     Returns the number of removed entries.
     """
-    return store.forget_members(db, scope_id, visitor_ids)
+    return {"cohortVisitors": store.forget_members(db, scope_id, visitor_ids)}
 
 
-def visitor_cohorts(
-    db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
-) -> list[Mapping[str, Any]]:
-    """Return the lists that a person is in, for the export of personal data."""
-    return [
-        {"cohortId": cohort_id, "name": name}
-        for cohort_id, name in store.cohorts_of(db, scope_id, visitor_ids)
-    ]
+def visitor_cohorts(db: Connection, person: Person) -> Iterator[StoredRecord]:
+    """Return the lists that a person is in."""
+    for cohort_id, name in store.cohorts_of(db, person.scope_id, person.visitor_ids):
+        yield "cohort", {"cohortId": cohort_id, "name": name}
 
 
 def _query(cohort: CohortIn) -> UnitListQuery:

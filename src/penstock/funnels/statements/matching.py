@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from re import escape
 
+from penstock.base.payment_providers import Provider
 from penstock.base.scalar import COMPOSITE, column_key, tagged, value_hash
 from penstock.funnels.definitions.builtins import (
     BUILTIN_COLUMNS,
@@ -34,11 +35,6 @@ TYPES: Mapping[str, str] = {
 """Display name of each kind of event. Matches cannot select payment provider events."""
 
 KINDS_BY_TYPE: Mapping[str, str] = {text: kind for kind, text in TYPES.items()}
-
-PROVIDERS_OF_WHOLE_SECONDS = ("stripe",)
-"""Payment providers that send times in whole seconds, such as Stripe in `created`. The time itself
-does not show its precision. Standard Webhooks sends ISO 8601 times with any number of digits.
-"""
 
 _NUMBER = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 _YEAR = r"([1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
@@ -82,7 +78,8 @@ def property_sent(name: str, binder: Binder) -> str:
 
 def is_whole_second(binder: Binder) -> str:
     """Whether an event's time stands for a whole second. Source: semantics, "Whole seconds"."""
-    hashes = [value_hash(tagged(provider)) % 2**64 for provider in PROVIDERS_OF_WHOLE_SECONDS]
+    names = [provider.value for provider in Provider if provider.whole_seconds]
+    hashes = [value_hash(tagged(name)) % 2**64 for name in names]
     sent = property_hash("provider", binder)
     return f"(events.source = 'provider' AND {sent} IN {binder.bind('Array(UInt64)', hashes)})"
 

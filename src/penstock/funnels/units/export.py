@@ -7,11 +7,11 @@ from typing import Any
 
 from penstock.base.chunks import chunks
 from penstock.base.errors import Malformed
+from penstock.base.table_files import Column, Format, TableRow, write_rows
 from penstock.base.temporary_files import NamedFile, temporary_file
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.pipeline import FunnelQueryRunner, RowBlocks
 from penstock.funnels.queries.context import QueryContext
-from penstock.funnels.results.tables import Column, Format, TableRow, write_rows
 from penstock.funnels.statements.runs import RUN_COLUMNS
 from penstock.funnels.statements.units import units_page
 from penstock.funnels.units.schema import UnitExportQuery, UnitRecord

@@ -12,7 +12,7 @@ class LinkedUser(NamedTuple):
     traits: the traits in the latest identify call that sent any.
     """
 
-    id: str
+    user_id: str
     traits: Mapping[str, Any] | None
     since_ms: int
 

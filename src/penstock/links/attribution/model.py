@@ -1,8 +1,8 @@
-"""Plain types for attribution: evidence methods, claimable clicks, decisions, matches, touches."""
+"""Plain types for attribution: evidence methods, claimable clicks, decisions, matches."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from penstock.base.ids import ClickId, LinkId, ScopeId, VisitorId, WebsiteId, WorkspaceId
 from penstock.links.model import Link
@@ -109,48 +109,3 @@ class Match(NamedTuple):
     install_id: str | None
     scope_id: ScopeId
     visitor_id: VisitorId | None
-
-
-class ListedMatch(NamedTuple):
-    """A match and the slug of its link. slug: None if the match does not involve a link."""
-
-    match: Match
-    slug: str | None
-
-
-class Touch(NamedTuple):
-    """A link that led a visitor into the app, with its campaign parameters at that time."""
-
-    at_ms: int
-    link_id: str
-    utm_source: str | None
-    utm_medium: str | None
-    utm_campaign: str | None
-
-
-class Touches(NamedTuple):
-    """A visitor's first and last touch. Both are None if no link led the visitor to the app.
-
-    visitor_id: the canonical visitor.
-    """
-
-    visitor_id: VisitorId
-    first: Touch | None
-    last: Touch | None
-
-    @classmethod
-    def combine(
-        cls, visitor_id: VisitorId, first_touches: Sequence[Touch], last_touches: Sequence[Touch]
-    ) -> Self:
-        """Combine the touches of merged visitors: the earliest first touch and the latest last
-        touch.
-        """
-        return cls(
-            visitor_id,
-            min(first_touches, key=_at_ms, default=None),
-            max(last_touches, key=_at_ms, default=None),
-        )
-
-
-def _at_ms(touch: Touch) -> int:
-    return touch.at_ms

@@ -61,8 +61,7 @@ def list_link_matches(
     """Lists opens, newest first, with the method of each match or the reason why there is no
     match.
     """
-    matches = attribution.matches_of_link(caller.workspace_id, link_id, query.pagination)
-    return matches.map(MatchRecord.from_match)
+    return attribution.matches_of_link(caller.workspace_id, link_id, query.pagination)
 
 
 @route("GET", f"{_ALL}/matches", "App opens that asked for a link", tag="managed links")
@@ -70,8 +69,7 @@ def list_matches(
     caller: Caller, attribution: AttributionService, query: MatchesQuery
 ) -> Listing[MatchRecord]:
     """Lists opens, newest first, including opens that did not involve a link."""
-    matches = attribution.matches(caller.workspace_id, query.website_id, query.pagination)
-    return matches.map(MatchRecord.from_match)
+    return attribution.matches(caller.workspace_id, query.website_id, query.pagination)
 
 
 @route("GET", f"{_ALL}/attribution", "First and last touch of a visitor", tag="managed links")
@@ -81,8 +79,7 @@ def read_touches(
     """Returns the visitor's first and last link with their UTM parameters. Includes merged
     visitors.
     """
-    touches = attribution.touches(caller.workspace_id, query.website_id, query.visitor_id)
-    return TouchesRecord.from_touches(touches)
+    return attribution.touches(caller.workspace_id, query.website_id, query.visitor_id)
 
 
 # Litestar answers OPTIONS itself, unless the first handler for the path does.

@@ -1,22 +1,15 @@
 """Wire types for attribution: app opens and their results, the audit list and touches."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from penstock.base.clock import iso, iso_or_none
 from penstock.base.user_agent import Platform
 from penstock.events.fields import EventName, SentId, Text
-from penstock.http.schema import Input, PageQuery, Query, Record, RuleBroken, without_nul
+from penstock.http.schema import Input, Iso, PageQuery, Query, Record, RuleBroken, without_nul
 from penstock.identity.model import is_placeholder
-from penstock.links.attribution.model import (
-    Decision,
-    ListedMatch,
-    Method,
-    Reason,
-    Touch,
-    Touches,
-)
+from penstock.links.attribution.model import Decision, Method, Reason
 
 
 def _install_id(value: str) -> str:
@@ -78,6 +71,11 @@ class UtmRecord(Record):
     medium: str | None
     campaign: str | None
 
+    @classmethod
+    def from_utm(cls, utm: Mapping[Any, Any]) -> Self:
+        """Build the record from `utm_source`, `utm_medium` and `utm_campaign`, if they are set."""
+        return cls(**{name: utm.get(f"utm_{name}") for name in cls.model_fields})
+
 
 class MatchedLinkRecord(Record):
     id: str
@@ -104,27 +102,22 @@ class ResolvedRecord(Record):
     link: MatchedLinkRecord | None
     utm: UtmRecord | None
     clicked_at: Annotated[
-        str | None, Field(description="Also null for a match by a URL without a click token.")
+        Iso | None, Field(description="Also null for a match by a URL without a click token.")
     ]
     visitor_id: Annotated[str, Field(description="The canonical visitor; use this ID from now on.")]
     reason: Reason | None
 
     @classmethod
     def from_decision(cls, decision: Decision, visitor_id: str) -> Self:
-        link, utm = decision.link, decision.utm
-        names = ("utm_source", "utm_medium", "utm_campaign")
-        return cls(
+        link, click = decision.link, decision.click
+        return cls.from_object(
+            decision,
             matched=decision.is_match,
-            method=decision.method,
-            confidence=decision.confidence,
             destination_path=link.destination_path if link else None,
-            link=MatchedLinkRecord(id=link.id, slug=link.slug) if link else None,
-            utm=UtmRecord(**{name.removeprefix("utm_"): utm.get(name) for name in names})
-            if link
-            else None,
-            clicked_at=iso(decision.click.clicked_at_ms) if link and decision.click else None,
+            link=link,
+            utm=UtmRecord.from_utm(decision.utm) if link else None,
+            clicked_at=click.clicked_at_ms if link and click else None,
             visitor_id=visitor_id,
-            reason=decision.reason,
         )
 
 
@@ -136,7 +129,7 @@ class MatchRecord(Record):
     """An open that involved a link. An ambiguous open has one record for each link."""
 
     id: str
-    at: str
+    at: Iso
     website_id: str
     link: Annotated[
         MatchedLinkRecord | None, Field(description="null if the open did not involve a link.")
@@ -149,32 +142,11 @@ class MatchRecord(Record):
     os_version: str | None
     app_version: str | None
     first_open: bool
-    clicked_at: str | None
+    clicked_at: Iso | None
     install_id: Annotated[str | None, Field(description="null once the visitor is deleted.")]
     visitor_id: Annotated[
         str | None, Field(description="As the app sent it; null once the visitor is deleted.")
     ]
-
-    @classmethod
-    def from_match(cls, listed: ListedMatch) -> Self:
-        match, slug = listed
-        return cls(
-            id=match.id,
-            at=iso(match.at_ms),
-            website_id=match.website_id,
-            link=MatchedLinkRecord(id=match.link_id, slug=slug) if match.link_id and slug else None,
-            matched=match.matched,
-            method=match.method,
-            confidence=match.confidence,
-            reason=match.reason,
-            platform=match.platform,
-            os_version=match.os_version,
-            app_version=match.app_version,
-            first_open=match.first_open,
-            clicked_at=iso_or_none(match.clicked_at_ms),
-            install_id=match.install_id,
-            visitor_id=match.visitor_id,
-        )
 
 
 class TouchesQuery(Query):
@@ -185,16 +157,9 @@ class TouchesQuery(Query):
 
 
 class TouchRecord(Record):
-    at: str
+    at: Iso
     link_id: str
     utm: UtmRecord
-
-    @classmethod
-    def from_touch(cls, touch: Touch) -> Self:
-        utm = UtmRecord(
-            source=touch.utm_source, medium=touch.utm_medium, campaign=touch.utm_campaign
-        )
-        return cls(at=iso(touch.at_ms), link_id=touch.link_id, utm=utm)
 
 
 class TouchesRecord(Record):
@@ -203,11 +168,3 @@ class TouchesRecord(Record):
     visitor_id: Annotated[str, Field(description="The canonical visitor.")]
     first_touch: TouchRecord | None
     last_touch: TouchRecord | None
-
-    @classmethod
-    def from_touches(cls, touches: Touches) -> Self:
-        first, last = (
-            TouchRecord.from_touch(touch) if touch else None
-            for touch in (touches.first, touches.last)
-        )
-        return cls(visitor_id=touches.visitor_id, first_touch=first, last_touch=last)

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from operator import attrgetter
 
 from anyio import to_thread
 from sqlalchemy import Connection
@@ -25,15 +25,16 @@ from penstock.http.rate_limiter import RateLimiter
 from penstock.identity import service as identity
 from penstock.links.attribution import store
 from penstock.links.attribution.evidence_lookup import decide
-from penstock.links.attribution.model import Decision, ListedMatch, Match, Reason, Touches
+from penstock.links.attribution.model import Decision, Match, Reason
 from penstock.links.attribution.open_context import OpenContext, visitor_of
 from penstock.links.attribution.open_events import install_event, open_event
-from penstock.links.attribution.schema import AppOpen
+from penstock.links.attribution.schema import AppOpen, MatchRecord, TouchesRecord
 from penstock.links.clicks.buffer import ClickBuffer
 from penstock.links.clicks.match_keys import delete_expired_secrets
 from penstock.links.management.service import LinkService
 from penstock.links.model import Link
 from penstock.metadb.database import Database
+from penstock.metadb.person import Person, StoredRecord
 from penstock.settings import DAY_S, Settings
 
 MATCH_RETENTION_DAYS = 90
@@ -158,7 +159,7 @@ class AttributionService:
 
     def matches(
         self, workspace_id: WorkspaceId, website_id: str | None, page: Page
-    ) -> Listing[ListedMatch]:
+    ) -> Listing[MatchRecord]:
         """List first opens and opens with evidence, newest first.
 
         Raises `Unauthorized` if the website belongs to another workspace.
@@ -173,13 +174,13 @@ class AttributionService:
 
     def matches_of_link(
         self, workspace_id: WorkspaceId, link_id: str, page: Page
-    ) -> Listing[ListedMatch]:
+    ) -> Listing[MatchRecord]:
         """List the link's matches. Raises `NotFound` if it belongs to another workspace."""
         link = self._links.find(workspace_id, link_id)
         with self._database.read() as db:
             return store.matches_page(db, workspace_id, page, link_id=link.id)
 
-    def touches(self, workspace_id: WorkspaceId, website_id: str, visitor_id: str) -> Touches:
+    def touches(self, workspace_id: WorkspaceId, website_id: str, visitor_id: str) -> TouchesRecord:
         """Return the first and last touch of a visitor, including visitors merged into this one.
 
         Raises `Unauthorized` if the website belongs to another workspace.
@@ -188,7 +189,11 @@ class AttributionService:
         with self._database.read() as db:
             ids = identity.visitor_ids(db, website.scope_id, visitor_id)
             first_touches, last_touches = store.touches_of_visitors(db, website.scope_id, ids)
-        return Touches.combine(ids[0], first_touches, last_touches)
+        return TouchesRecord(
+            visitor_id=ids[0],
+            first_touch=min(first_touches, key=attrgetter("at"), default=None),
+            last_touch=max(last_touches, key=attrgetter("at"), default=None),
+        )
 
     # Clean-up
 
@@ -239,11 +244,9 @@ def _matches(context: OpenContext, decision: Decision) -> Sequence[Match]:
     ]
 
 
-def visitor_opens(
-    db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
-) -> list[tuple[str, dict[str, Any]]]:
-    """Return the visitors' touches and app opens, for an export of their data."""
-    return store.visitor_opens(db, scope_id, visitor_ids)
+def visitor_opens(db: Connection, person: Person) -> Sequence[StoredRecord]:
+    """Return a person's touches and app opens."""
+    return store.visitor_opens(db, person.scope_id, person.visitor_ids)
 
 
 def forget_opens(

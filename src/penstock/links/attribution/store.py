@@ -12,16 +12,15 @@ from penstock.base.clock import iso
 from penstock.base.ids import ClickId, LinkId, ScopeId, VisitorId, WebsiteId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.base.user_agent import Platform
-from penstock.links.attribution.model import (
-    ClaimableClick,
-    ListedMatch,
-    Match,
-    Method,
-    Reason,
-    Touch,
+from penstock.links.attribution.model import ClaimableClick, Match, Method, Reason
+from penstock.links.attribution.schema import (
+    MatchedLinkRecord,
+    MatchRecord,
+    TouchRecord,
+    UtmRecord,
 )
-from penstock.metadb.pages import page_of
-from penstock.metadb.rows import change_rows, insert_rows, select_rows
+from penstock.metadb.pages import listing_of
+from penstock.metadb.rows import change_rows, insert_rows, record_values, row_values, select_rows
 from penstock.metadb.tables import link_clicks, link_matches, links, visitor_touches
 
 CLICK_COLUMNS = (
@@ -163,7 +162,7 @@ def lock_install(db: Connection, website_id: WebsiteId, install_id: str) -> None
 
 
 def add_matches(db: Connection, matches: Sequence[Match]) -> None:
-    db.execute(insert(link_matches), [_columns(match) for match in matches])
+    db.execute(insert(link_matches), [row_values(match, link_matches) for match in matches])
 
 
 def is_listed(db: Connection, match: Match) -> bool:
@@ -200,7 +199,7 @@ def matches_page(
     *,
     website_id: WebsiteId | None = None,
     link_id: LinkId | None = None,
-) -> Listing[ListedMatch]:
+) -> Listing[MatchRecord]:
     """List matches, newest first."""
     c = link_matches.c
     statement = (
@@ -212,8 +211,7 @@ def matches_page(
         statement = statement.where(c.website_id == website_id)
     if link_id is not None:
         statement = statement.where(c.link_id == link_id)
-    rows, total = page_of(db, statement.order_by(c.at.desc(), c.id.desc()), page)
-    return Listing([ListedMatch(_match(row), row.slug) for row in rows], page, total)
+    return listing_of(db, statement.order_by(c.at.desc(), c.id.desc()), page, _match_record)
 
 
 def delete_matches_before(db: Connection, before_ms: int) -> bool:
@@ -223,12 +221,13 @@ def delete_matches_before(db: Connection, before_ms: int) -> bool:
     return db.execute(delete(link_matches).where(c.id.in_(old))).rowcount == _CLEAN_UP_ROWS
 
 
-def _columns(match: Match) -> dict[str, Any]:
-    return {name.removesuffix("_ms"): value for name, value in match._asdict().items()}
+def _match_record(row: Row[Any]) -> MatchRecord:
+    link = MatchedLinkRecord(id=row.link_id, slug=row.slug) if row.slug else None
+    return MatchRecord.from_object(row, link=link)
 
 
 def _match(row: Row[Any]) -> Match:
-    values = {name: row._mapping[name.removesuffix("_ms")] for name in Match._fields}
+    values = record_values(row, Match._fields)
     values["method"] = row.method and Method(row.method)
     values["reason"] = row.reason and Reason(row.reason)
     return Match(**values)
@@ -254,15 +253,15 @@ def add_touch(
 
 def touches_of_visitors(
     db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
-) -> tuple[list[Touch], list[Touch]]:
+) -> tuple[list[TouchRecord], list[TouchRecord]]:
     """Return the visitors' first touches and last touches."""
     c = visitor_touches.c
-    touches: dict[str, list[Touch]] = {"first": [], "last": []}
+    touches: dict[str, list[TouchRecord]] = {"first": [], "last": []}
     for chunk in chunks(visitor_ids):
         in_chunk = (c.scope_id == scope_id, c.visitor_id.in_(chunk))
         for row in db.execute(select(visitor_touches).where(*in_chunk)):
-            touch = Touch(row.at, row.link_id, row.utm_source, row.utm_medium, row.utm_campaign)
-            touches[row.touch].append(touch)
+            utm = UtmRecord.from_utm(row._mapping)
+            touches[row.touch].append(TouchRecord.from_object(row, utm=utm))
     return touches["first"], touches["last"]
 
 

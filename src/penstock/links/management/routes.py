@@ -103,8 +103,7 @@ async def upload_links(
     if media_type_of(request) != _CSV:
         raise UnsupportedMedia(f"Send the file with the header Content-Type: {_CSV}.")
     body = await read_bytes(request, max_bytes=MAX_BYTES)
-    upload = await link_uploads.upload(caller, body, dry_run=query.dry_run)
-    return LinkUploadRecord.from_upload(upload, dry_run=query.dry_run)
+    return await link_uploads.upload(caller, body, dry_run=query.dry_run)
 
 
 @route("PATCH", _ALL, "Change a managed link", context="url_rules", tag="managed links")
@@ -154,8 +153,7 @@ def list_link_revisions(
     """Lists revisions, newest first. Each click belongs to the revision that was current at that
     time.
     """
-    revisions = links.revisions(caller.workspace_id, link_id, query.pagination)
-    return revisions.map(LinkRevisionRecord.from_revision)
+    return links.revisions(caller.workspace_id, link_id, query.pagination)
 
 
 @route(

@@ -5,11 +5,12 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
 from penstock.accounts.schema import not_null
-from penstock.base.clock import iso, iso_or_none
+from penstock.base.errors import Fault
 from penstock.http.period import AS_TIME, read_time_ms
 from penstock.http.schema import (
     OMITTABLE,
     Input,
+    Iso,
     Line,
     Name,
     PageQuery,
@@ -20,8 +21,7 @@ from penstock.http.schema import (
     without_hidden_text,
 )
 from penstock.links.management.addresses import WebUrlRules, destination_path, web_url
-from penstock.links.management.model import LinkUpload
-from penstock.links.model import SLUG, Link, LinkRevision, LinkState
+from penstock.links.model import SLUG, Link, LinkState
 from penstock.links.statistics.schema import TotalsRecord
 
 SLUG_RULE = (
@@ -192,6 +192,10 @@ class RowFaultRecord(Record):
     code: str
     message: str
 
+    @classmethod
+    def from_fault(cls, row: int, fault: Fault) -> Self:
+        return cls.from_object(fault, row=row, column=fault.field)
+
 
 class LinkUploadRecord(Record):
     """The result or preview of uploading a CSV file of links. Counts are numbers of rows."""
@@ -202,22 +206,6 @@ class LinkUploadRecord(Record):
     unchanged: int
     faulty: int
     faults: Annotated[list[RowFaultRecord], Field(description="The first 1,000 errors.")]
-
-    @classmethod
-    def from_upload(cls, upload: LinkUpload, *, dry_run: bool) -> Self:
-        return cls(
-            dry_run=dry_run,
-            created=upload.created,
-            updated=upload.updated,
-            unchanged=upload.unchanged,
-            faulty=upload.faulty,
-            faults=[
-                RowFaultRecord(
-                    row=number, column=fault.field, code=fault.code, message=fault.message
-                )
-                for number, fault in upload.faults[:1_000]
-            ],
-        )
 
 
 class LinkFilter(Query):
@@ -251,7 +239,7 @@ class LinkRecord(Record):
     utm_source: str | None
     utm_medium: str | None
     utm_campaign: str | None
-    expires_at: str | None
+    expires_at: Iso | None
     expired_url: Annotated[str | None, Field(description="As stored, like `fallbackUrl`.")]
     tags: tuple[str, ...]
     pass_query: Annotated[bool, PASS_QUERY]
@@ -265,8 +253,8 @@ class LinkRecord(Record):
             "or expiry adds 1."
         ),
     ]
-    created_at: str
-    updated_at: str
+    created_at: Iso
+    updated_at: Iso
     unstored_clicks: Annotated[
         int,
         Field(description="Clicks beyond PENSTOCK_CLICKS_PER_MINUTE. They are only counted here."),
@@ -278,54 +266,22 @@ class LinkRecord(Record):
 
     @classmethod
     def from_link(cls, link: Link, base_url: str, stats: TotalsRecord | None) -> Self:
-        return cls(
-            id=link.id,
-            website_id=link.website_id,
-            name=link.name,
-            slug=link.slug,
-            destination_path=link.destination_path,
-            fallback_url=link.fallback_url,
-            utm_source=link.utm_source,
-            utm_medium=link.utm_medium,
-            utm_campaign=link.utm_campaign,
-            hosted_url=link.hosted_url(base_url),
-            expires_at=iso_or_none(link.expires_at_ms),
-            expired_url=link.expired_url,
-            tags=link.tags,
-            pass_query=link.pass_query,
-            is_active=link.is_active,
-            is_archived=link.is_archived,
-            revision=link.revision,
-            created_at=iso(link.created_at_ms),
-            updated_at=iso(link.updated_at_ms),
-            unstored_clicks=link.unstored_clicks,
-            stats=stats,
-        )
+        return cls.from_object(link, hosted_url=link.hosted_url(base_url), stats=stats)
 
 
 class LinkRevisionRecord(Record):
     """The link as it was from `at` until the next revision."""
 
     revision: int
-    at: str
+    at: Iso
     name: str
     destination_path: str
     fallback_url: str | None
     utm_source: str | None
     utm_medium: str | None
     utm_campaign: str | None
-    expires_at: str | None
+    expires_at: Iso | None
     expired_url: str | None
-
-    @classmethod
-    def from_revision(cls, revision: LinkRevision) -> Self:
-        values = revision._asdict()
-        return cls(
-            revision=values.pop("number"),
-            at=iso(values.pop("at_ms")),
-            expires_at=iso_or_none(values.pop("expires_at_ms")),
-            **values,
-        )
 
 
 class QrQuery(Query):

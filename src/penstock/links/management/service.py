@@ -1,6 +1,7 @@
 """Use cases for managed links. Methods block on the metadata DB unless they say otherwise."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from pydantic.alias_generators import to_camel
@@ -18,8 +19,14 @@ from penstock.http.bodies import parse_model
 from penstock.links.management import store
 from penstock.links.management.addresses import WebUrlRules
 from penstock.links.management.csv_file import MAX_ROWS
-from penstock.links.management.schema import LinkChange, LinkFilter, LinkQuery, NewLink
-from penstock.links.model import REVISED, SLUG, Link, LinkRevision
+from penstock.links.management.schema import (
+    LinkChange,
+    LinkFilter,
+    LinkQuery,
+    LinkRevisionRecord,
+    NewLink,
+)
+from penstock.links.model import REVISED, SLUG, Link
 from penstock.metadb.database import Database
 from penstock.metadb.record_cache import RecordCache
 from penstock.settings import Settings
@@ -146,7 +153,7 @@ class LinkService:
 
     def revisions(
         self, workspace_id: WorkspaceId, link_id: str, page: Page
-    ) -> Listing[LinkRevision]:
+    ) -> Listing[LinkRevisionRecord]:
         """List the link's revisions, newest first."""
         link = self.find(workspace_id, link_id)
         with self._database.read() as db:
@@ -190,8 +197,7 @@ def link_of_revision(db: Connection, link_id: str, revision: int) -> Link | None
     link = store.link_of_id(db, link_id)
     if link is None or link.revision == revision:
         return link
-    stored = store.revision(db, link_id, revision)
-    return link if stored is None else link.at_revision(stored)
+    return replace(link, **store.revision(db, link_id, revision))
 
 
 def _changed_fields(before: Link, after: Link) -> list[str]:

@@ -1,6 +1,7 @@
 """SQL for managed links. Functions run in the caller's transaction."""
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 from sqlalchemy import (
@@ -19,8 +20,10 @@ from sqlalchemy import (
 from penstock.base.chunks import chunks
 from penstock.base.ids import LinkId, WebsiteId, WorkspaceId
 from penstock.base.paging import Listing, Page
-from penstock.links.model import REVISED, Link, LinkRevision, LinkState
-from penstock.metadb.pages import page_of
+from penstock.links.management.schema import LinkRevisionRecord
+from penstock.links.model import REVISED, Link, LinkState
+from penstock.metadb.pages import listing_of, newest_first
+from penstock.metadb.rows import record_values, row_values
 from penstock.metadb.tables import link_revisions, link_tags, links
 
 _MAX_LISTED_TAGS = 200
@@ -36,28 +39,8 @@ _LINKS = select(links, _TAGS)
 
 
 def _link(row: Row[Any]) -> Link:
-    return Link(
-        id=LinkId(row.id),
-        workspace_id=WorkspaceId(row.workspace_id),
-        website_id=WebsiteId(row.website_id),
-        name=row.name,
-        slug=row.slug,
-        destination_path=row.destination_path,
-        fallback_url=row.fallback_url,
-        utm_source=row.utm_source,
-        utm_medium=row.utm_medium,
-        utm_campaign=row.utm_campaign,
-        expires_at_ms=row.expires_at,
-        expired_url=row.expired_url,
-        revision=row.revision,
-        tags=tuple(sorted(row.tags.split(","))) if row.tags else (),
-        is_active=row.is_active,
-        is_archived=row.is_archived,
-        pass_query=row.pass_query,
-        unstored_clicks=row.unstored_clicks,
-        created_at_ms=row.created_at,
-        updated_at_ms=row.updated_at,
-    )
+    values = record_values(row, (field.name for field in fields(Link)))
+    return Link(**values | {"tags": tuple(sorted(row.tags.split(","))) if row.tags else ()})
 
 
 def _revision_columns(link: Link) -> dict[str, Any]:
@@ -65,38 +48,19 @@ def _revision_columns(link: Link) -> dict[str, Any]:
     return {name.removesuffix("_ms"): getattr(link, name) for name in REVISED}
 
 
-def _mutable_columns(link: Link) -> dict[str, Any]:
-    """Return all columns whose values can change."""
-    return {
-        **_revision_columns(link),
-        "revision": link.revision,
-        # Fold case here, because SQLite folds only ASCII letters.
-        "search_text": "\n".join((link.name, link.slug, *link.tags)).casefold(),
-        "is_active": link.is_active,
-        "is_archived": link.is_archived,
-        "pass_query": link.pass_query,
-        "updated_at": link.updated_at_ms,
-    }
+def _columns(link: Link) -> dict[str, Any]:
+    """Return all columns, except the count that clicks change at the same time."""
+    # Fold case here, because SQLite folds only ASCII letters.
+    search_text = "\n".join((link.name, link.slug, *link.tags)).casefold()
+    values = row_values(link, links, without=("search_text", "unstored_clicks"))
+    return values | {"search_text": search_text}
 
 
 def add_links(db: Connection, added: Sequence[Link]) -> None:
     """Insert links. Raises `StoreConflict` if a slug is taken."""
     if not added:
         return
-    fixed = [
-        {
-            "id": link.id,
-            "workspace_id": link.workspace_id,
-            "website_id": link.website_id,
-            "slug": link.slug,
-            "created_at": link.created_at_ms,
-        }
-        for link in added
-    ]
-    db.execute(
-        insert(links),
-        [{**values, **_mutable_columns(link)} for values, link in zip(fixed, added, strict=True)],
-    )
+    db.execute(insert(links), [_columns(link) for link in added])
     _add_revisions(db, added)
     _add_tags(db, added)
 
@@ -108,7 +72,7 @@ def update_links(db: Connection, changed: Sequence[tuple[Link, Link]]) -> None:
     after = [link for _, link in changed]
     db.execute(
         update(links).where(links.c.id == bindparam("link_id")),
-        [{"link_id": link.id, **_mutable_columns(link)} for link in after],
+        [{"link_id": link.id, **_columns(link)} for link in after],
     )
     _add_revisions(db, [link for before, link in changed if link.revision != before.revision])
     retagged = [link for before, link in changed if link.tags != before.tags]
@@ -215,10 +179,7 @@ def links_page(
             )
         )
     statement = statement.where(*_state_conditions(state, now_ms))
-    rows, total = page_of(
-        db, statement.order_by(links.c.created_at.desc(), links.c.id.desc()), page
-    )
-    return Listing([_link(row) for row in rows], page, total)
+    return listing_of(db, statement.order_by(*newest_first(links)), page, _link)
 
 
 def _state_conditions(state: LinkState | None, now_ms: int) -> Sequence[ColumnElement[bool]]:
@@ -251,20 +212,19 @@ def tags(db: Connection, workspace_id: WorkspaceId) -> list[str]:
     return list(db.execute(statement).scalars())
 
 
-def revision(db: Connection, link_id: str, number: int) -> LinkRevision | None:
+def revision(db: Connection, link_id: str, number: int) -> dict[str, Any]:
+    """Return the fields that a link had at an earlier revision; empty if it is not stored."""
     c = link_revisions.c
     row = db.execute(select(link_revisions).where(c.link_id == link_id, c.number == number)).first()
-    return None if row is None else _revision(row)
+    return {} if row is None else {**record_values(row, REVISED), "revision": number}
 
 
-def revisions_page(db: Connection, link_id: LinkId, page: Page) -> Listing[LinkRevision]:
+def revisions_page(db: Connection, link_id: LinkId, page: Page) -> Listing[LinkRevisionRecord]:
     """List the link's revisions, newest first."""
     c = link_revisions.c
     statement = select(link_revisions).where(c.link_id == link_id).order_by(c.number.desc())
-    rows, total = page_of(db, statement, page)
-    return Listing([_revision(row) for row in rows], page, total)
+    return listing_of(db, statement, page, _revision_record)
 
 
-def _revision(row: Row[Any]) -> LinkRevision:
-    values = {name: row._mapping[name.removesuffix("_ms")] for name in LinkRevision._fields}
-    return LinkRevision(**values)
+def _revision_record(row: Row[Any]) -> LinkRevisionRecord:
+    return LinkRevisionRecord.from_object(row, revision=row.number)

@@ -20,12 +20,12 @@ from penstock.http.schema import faults_of
 from penstock.links.management import store
 from penstock.links.management.addresses import WebUrlRules
 from penstock.links.management.csv_file import CsvRow, read_csv
-from penstock.links.management.model import LinkUpload
-from penstock.links.management.schema import LinkRow
+from penstock.links.management.schema import LinkRow, LinkUploadRecord, RowFaultRecord
 from penstock.links.management.service import LinkService
 from penstock.links.model import Link
 from penstock.metadb.database import Database
 
+_MAX_LISTED_FAULTS = 1_000
 _REQUIRED = ("websiteId", "name", "destinationPath")
 
 RowFault = tuple[int, Fault]
@@ -47,14 +47,19 @@ class Plan:
     unchanged: int = 0
     faults: list[RowFault] = field(default_factory=list)
 
-    def upload(self) -> LinkUpload:
-        """Summarize the plan: numbers of rows, and the faults in row order."""
-        return LinkUpload(
+    def sorted_faults(self) -> list[RowFault]:
+        """Return the faults in row order."""
+        return sorted(self.faults, key=itemgetter(0))
+
+    def record(self, *, dry_run: bool) -> LinkUploadRecord:
+        faults = self.sorted_faults()[:_MAX_LISTED_FAULTS]
+        return LinkUploadRecord(
+            dry_run=dry_run,
             created=len(self.added),
             updated=len(self.changed),
             unchanged=self.unchanged,
             faulty=len({number for number, _ in self.faults}),
-            faults=sorted(self.faults, key=itemgetter(0)),
+            faults=[RowFaultRecord.from_fault(number, fault) for number, fault in faults],
         )
 
 
@@ -75,7 +80,7 @@ class LinkUploader:
         self._database, self._websites, self._clock = database, websites, clock
         self._links, self._validation = links, validation
 
-    async def upload(self, actor: Caller, body: bytes, *, dry_run: bool) -> LinkUpload:
+    async def upload(self, actor: Caller, body: bytes, *, dry_run: bool) -> LinkUploadRecord:
         """Create links for new slugs and update the others.
 
         Raises `Invalid` if the body is not a CSV file of links, and `Conflict` if someone else has
@@ -84,7 +89,7 @@ class LinkUploader:
         """
         return await self._validation.run(actor.workspace_id, self._upload, actor, body, dry_run)
 
-    def _upload(self, actor: Caller, body: bytes, dry_run: bool) -> LinkUpload:
+    def _upload(self, actor: Caller, body: bytes, dry_run: bool) -> LinkUploadRecord:
         valid, faults = _validate_rows(read_csv(body), self._links.url_rules)
         apps = self._apps(actor.workspace_id, valid)
         slugs = [row.slug for _, row in valid]
@@ -94,11 +99,11 @@ class LinkUploader:
                 stored = {link.slug: link for link in store.links_of_slugs(db, slugs)}
                 plan = _plan(actor.workspace_id, valid, stored, apps, now_ms)
                 plan.faults.extend(faults)
-                upload = plan.upload()
+                upload = plan.record(dry_run=dry_run)
                 if dry_run:
                     return upload
-                if upload.faults:
-                    raise Invalid([_row_fault(number, fault) for number, fault in upload.faults])
+                if plan.faults:
+                    raise Invalid([_row_fault(*fault) for fault in plan.sorted_faults()])
                 store.add_links(db, plan.added)
                 store.update_links(db, plan.changed)
                 self._links.announce(db)

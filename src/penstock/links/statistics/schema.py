@@ -6,7 +6,7 @@ from pydantic import Field
 
 from penstock.base.calendar import Interval
 from penstock.http.period import InBuckets, InPeriod
-from penstock.http.schema import Record
+from penstock.http.schema import Iso, Record
 
 
 class StatisticsQuery(InPeriod, InBuckets):
@@ -42,8 +42,8 @@ class TotalsRecord(Record):
 class BucketRecord(TotalsRecord):
     """Counts for a time bucket, from `from` (inclusive) to `to` (exclusive)."""
 
-    from_: Annotated[str, Field(alias="from")]
-    to: str
+    from_: Annotated[Iso, Field(alias="from")]
+    to: Iso
     partial: Annotated[bool, Field(description="The period covers only part of the bucket.")]
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any
 
-from penstock.base.clock import LATEST_MS, Clock, iso, iso_or_none
+from penstock.base.clock import LATEST_MS, Clock, iso_or_none
 from penstock.base.errors import Unavailable
 from penstock.base.ids import LinkId, WorkspaceId
 from penstock.base.rates import rate
@@ -37,12 +37,9 @@ class Counts:
     opens: int = 0
     installs: int = 0
 
-    def record(self) -> dict[str, Any]:
-        """Return the fields of a `TotalsRecord`. Conversion is installs divided by clicks."""
-        return {
-            **{name: getattr(self, name) for name in _COUNT_NAMES},
-            "conversion": rate(self.installs, self.clicks),
-        }
+    @property
+    def conversion(self) -> float | None:
+        return rate(self.installs, self.clicks)
 
 
 _COUNT_NAMES = tuple(field.name for field in fields(Counts))
@@ -94,7 +91,7 @@ class StatisticsService:
             period={"startAt": iso_or_none(start_ms), "endAt": iso_or_none(end_ms)},
             interval=query.interval,
             timezone=query.timezone,
-            totals=TotalsRecord(**_sum(buckets.values()).record()),
+            totals=_sum(buckets.values()),
             opens_by_method={
                 method: counts.opens for method, counts in methods.items() if counts.opens
             },
@@ -102,10 +99,10 @@ class StatisticsService:
                 method: counts.installs for method, counts in methods.items() if counts.installs
             },
             data=[
-                BucketRecord(
-                    **buckets.get(str(from_ms), Counts()).record(),
-                    from_=iso(from_ms),
-                    to=iso(to_ms),
+                BucketRecord.from_object(
+                    buckets.get(str(from_ms), Counts()),
+                    from_=from_ms,
+                    to=to_ms,
                     partial=start_ms is not None
                     and end_ms is not None
                     and (from_ms < start_ms or to_ms > end_ms),
@@ -113,11 +110,11 @@ class StatisticsService:
                 for from_ms, to_ms in pairwise(edges)
             ],
             platforms=[
-                PlatformRecord(**counts.record(), platform=platform)
+                PlatformRecord.from_object(counts, platform=platform)
                 for platform, counts in parts["platform"].items()
             ],
             countries=[
-                CountryRecord(**counts.record(), country=country)
+                CountryRecord.from_object(counts, country=country)
                 for country, counts in parts["country"].items()
             ],
         )
@@ -168,7 +165,7 @@ class StatisticsService:
         except Unavailable:
             return dict.fromkeys((link.id for link in links), None)
         counts = {link_id: Counts(*values) for link_id, *values in rows}
-        return {link.id: TotalsRecord(**counts.get(link.id, Counts()).record()) for link in links}
+        return {link.id: TotalsRecord.from_object(counts.get(link.id, Counts())) for link in links}
 
     def _query(self, statement: str, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
         self.wait_until_shipped(self._settings.limits.fresh_wait_s)

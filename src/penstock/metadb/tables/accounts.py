@@ -16,7 +16,7 @@ from sqlalchemy import (
     false,
 )
 
-from penstock.metadb.tables.base import AutoId, metadata, workspace_id
+from penstock.metadb.tables.base import AutoId, metadata, required, workspace_id
 
 installation = Table(
     "installation",
@@ -28,7 +28,7 @@ installation = Table(
         autoincrement=False,
         comment="always 1: there is one row",
     ),
-    Column("id", Text, nullable=False, comment="names this installation in shipment tokens"),
+    required("id", Text, comment="names this installation in shipment tokens"),
     Column(
         "track_split_at",
         BigInteger,
@@ -40,15 +40,15 @@ setup_tokens = Table(
     "setup_tokens",
     metadata,
     Column("token_hash", LargeBinary, primary_key=True, comment="SHA-256 of the token"),
-    Column("created_at", BigInteger, nullable=False),
+    required("created_at", BigInteger),
 )
 
 workspaces = Table(
     "workspaces",
     metadata,
     Column("id", Text, primary_key=True),
-    Column("name", Text, nullable=False),
-    Column("created_at", BigInteger, nullable=False),
+    required("name", Text),
+    required("created_at", BigInteger),
     Column("query_timeout_s", Double, comment="unset: the operator's"),
     Column("query_memory_bytes", BigInteger, comment="unset: the operator's"),
 )
@@ -57,9 +57,9 @@ users = Table(
     "users",
     metadata,
     Column("id", Text, primary_key=True),
-    Column("email", Text, nullable=False, unique=True, comment="lower case"),
-    Column("password_hash", Text, nullable=False, comment="argon2id"),
-    Column("created_at", BigInteger, nullable=False),
+    required("email", Text, unique=True, comment="lower case"),
+    required("password_hash", Text, comment="argon2id"),
+    required("created_at", BigInteger),
     Column("email_confirmed_at", BigInteger, comment="unset: anyone may have signed up with it"),
 )
 
@@ -67,8 +67,8 @@ email_confirmations = Table(
     "email_confirmations",
     metadata,
     Column("token_hash", LargeBinary, primary_key=True, comment="SHA-256 of the token in the URL"),
-    Column("user_id", Text, ForeignKey("users.id", ondelete="CASCADE"), nullable=False, index=True),
-    Column("expires_at", BigInteger, nullable=False, index=True),
+    required("user_id", Text, ForeignKey("users.id", ondelete="CASCADE"), index=True),
+    required("expires_at", BigInteger, index=True),
 )
 
 known_networks = Table(
@@ -81,7 +81,7 @@ known_networks = Table(
         primary_key=True,
         comment="keyed hash of the network of a log-in",
     ),
-    Column("last_log_in_at", BigInteger, nullable=False),
+    required("last_log_in_at", BigInteger),
 )
 
 memberships = Table(
@@ -89,41 +89,34 @@ memberships = Table(
     metadata,
     Column("workspace_id", Text, ForeignKey("workspaces.id"), primary_key=True),
     Column("user_id", Text, ForeignKey("users.id"), primary_key=True, index=True),
-    Column("role", Text, nullable=False, comment="owner or member"),
-    Column("created_at", BigInteger, nullable=False),
+    required("role", Text, comment="owner or member"),
+    required("created_at", BigInteger),
 )
 
 sessions = Table(
     "sessions",
     metadata,
     Column("token_hash", LargeBinary, primary_key=True, comment="SHA-256 of the cookie"),
-    Column("id", Text, nullable=False, unique=True, comment="names the session to its user"),
-    Column("user_id", Text, ForeignKey("users.id"), nullable=False, index=True),
-    Column(
+    required("id", Text, unique=True, comment="names the session to its user"),
+    required("user_id", Text, ForeignKey("users.id"), index=True),
+    required(
         "workspace_id",
         Text,
         ForeignKey("workspaces.id"),
-        nullable=False,
         comment="the one that its user works in at the moment",
     ),
-    Column("created_at", BigInteger, nullable=False),
-    Column("last_seen_at", BigInteger, nullable=False, comment="to the hour"),
-    Column("expires_at", BigInteger, nullable=False, index=True),
+    required("created_at", BigInteger),
+    required("last_seen_at", BigInteger, comment="to the hour"),
+    required("expires_at", BigInteger, index=True),
 )
 
 second_factors = Table(
     "second_factors",
     metadata,
     Column("id", Text, primary_key=True),
-    Column(
-        "user_id",
-        Text,
-        ForeignKey("users.id", ondelete="CASCADE"),
-        nullable=False,
-        unique=True,
-    ),
-    Column("secret", Text, nullable=False, comment="encrypted: codes are computed with it"),
-    Column("created_at", BigInteger, nullable=False),
+    required("user_id", Text, ForeignKey("users.id", ondelete="CASCADE"), unique=True),
+    required("secret", Text, comment="encrypted: codes are computed with it"),
+    required("created_at", BigInteger),
     Column("confirmed_at", BigInteger, comment="unset: log-in does not ask for it yet"),
     Column("last_step", BigInteger, comment="time step of the last accepted code"),
 )
@@ -139,21 +132,20 @@ pending_log_ins = Table(
     "pending_log_ins",
     metadata,
     Column("token_hash", LargeBinary, primary_key=True, comment="SHA-256 of the cookie"),
-    Column("user_id", Text, ForeignKey("users.id", ondelete="CASCADE"), nullable=False, index=True),
-    Column("wrong_codes", Integer, nullable=False, comment="it ends with the fifth"),
-    Column("expires_at", BigInteger, nullable=False, index=True),
+    required("user_id", Text, ForeignKey("users.id", ondelete="CASCADE"), index=True),
+    required("wrong_codes", Integer, comment="it ends with the fifth"),
+    required("expires_at", BigInteger, index=True),
 )
 
 password_resets = Table(
     "password_resets",
     metadata,
     Column("token_hash", LargeBinary, primary_key=True, comment="SHA-256 of the token in the URL"),
-    Column("user_id", Text, ForeignKey("users.id", ondelete="CASCADE"), nullable=False, index=True),
-    Column("expires_at", BigInteger, nullable=False, index=True),
-    Column(
+    required("user_id", Text, ForeignKey("users.id", ondelete="CASCADE"), index=True),
+    required("expires_at", BigInteger, index=True),
+    required(
         "is_mailed",
         Boolean,
-        nullable=False,
         server_default=false(),
         comment="whether only the mail to the user has the token",
     ),
@@ -164,15 +156,9 @@ invitations = Table(
     metadata,
     Column("id", Text, primary_key=True),
     workspace_id(),
-    Column("email", Text, nullable=False, comment="lower case"),
-    Column("role", Text, nullable=False, comment="owner or member"),
-    Column(
-        "token_hash",
-        LargeBinary,
-        nullable=False,
-        unique=True,
-        comment="SHA-256 of the token in the URL",
-    ),
+    required("email", Text, comment="lower case"),
+    required("role", Text, comment="owner or member"),
+    required("token_hash", LargeBinary, unique=True, comment="SHA-256 of the token in the URL"),
     Column(
         "mailed_token_hash",
         LargeBinary,
@@ -180,11 +166,9 @@ invitations = Table(
         index=True,
         comment="SHA-256 of the longer token, which only the mail has; unset: not mailed",
     ),
-    Column(
-        "invited_by", Text, nullable=False, comment="the e-mail address of the member who invited"
-    ),
-    Column("created_at", BigInteger, nullable=False),
-    Column("expires_at", BigInteger, nullable=False),
+    required("invited_by", Text, comment="the e-mail address of the member who invited"),
+    required("created_at", BigInteger),
+    required("expires_at", BigInteger),
     UniqueConstraint("workspace_id", "email"),
     Index(None, "workspace_id", "created_at"),
 )
@@ -194,12 +178,10 @@ api_keys = Table(
     metadata,
     Column("id", Text, primary_key=True),
     workspace_id(),
-    Column("name", Text, nullable=False),
-    Column("key_hash", LargeBinary, nullable=False, unique=True, comment="SHA-256 of the key"),
-    Column(
-        "prefix", Text, nullable=False, comment="first characters of the key, to recognise it by"
-    ),
-    Column("created_at", BigInteger, nullable=False),
+    required("name", Text),
+    required("key_hash", LargeBinary, unique=True, comment="SHA-256 of the key"),
+    required("prefix", Text, comment="first characters of the key, to recognise it by"),
+    required("created_at", BigInteger),
     Column("last_used_at", BigInteger),
     Column("revoked_at", BigInteger),
     Column("scopes", Text, comment="ingest, read, manage, separated by blanks; unset: all"),
@@ -216,36 +198,25 @@ websites = Table(
     metadata,
     Column("id", Text, primary_key=True),
     workspace_id(),
-    Column("name", Text, nullable=False),
-    Column("kind", Text, nullable=False, comment="web or mobile"),
+    required("name", Text),
+    required("kind", Text, comment="web or mobile"),
     Column("domain", Text),
     Column(
         "identity_scope",
         Text,
         comment="a name shared by the websites of one scope; unset: the website is its own",
     ),
-    Column(
-        "scope_id",
-        Text,
-        nullable=False,
-        comment="the identity scope that visitors and user links belong to",
-    ),
-    Column(
+    required("scope_id", Text, comment="the identity scope that visitors and user links belong to"),
+    required(
         "requires_signed_identities",
         Boolean,
-        nullable=False,
         server_default=false(),
         comment="whether identify without a key needs a signature",
     ),
-    Column(
-        "app",
-        JSON,
-        nullable=False,
-        comment="what a mobile app carries: bundle, package, store URLs",
-    ),
+    required("app", JSON, comment="what a mobile app carries: bundle, package, store URLs"),
     Column("retention_days", JSON, comment="days by kind of event; unset: all are kept"),
-    Column("created_at", BigInteger, nullable=False),
-    Column("updated_at", BigInteger, nullable=False),
+    required("created_at", BigInteger),
+    required("updated_at", BigInteger),
     Column("deleted_at", BigInteger),
     Index(None, "workspace_id", "created_at"),
     Index(None, "kind", "created_at"),
@@ -256,9 +227,9 @@ identity_secrets = Table(
     metadata,
     Column("id", Text, primary_key=True),
     workspace_id(),
-    Column("website_id", Text, ForeignKey("websites.id"), nullable=False, index=True),
-    Column("secret", Text, nullable=False, comment="encrypted: signatures are computed with it"),
-    Column("created_at", BigInteger, nullable=False),
+    required("website_id", Text, ForeignKey("websites.id"), index=True),
+    required("secret", Text, comment="encrypted: signatures are computed with it"),
+    required("created_at", BigInteger),
     Column("valid_until", BigInteger, comment="set once another took its place"),
 )
 
@@ -267,11 +238,11 @@ audit_entries = Table(
     metadata,
     Column("id", AutoId, primary_key=True, autoincrement=True),
     workspace_id(),
-    Column("at", BigInteger, nullable=False, index=True, comment="the oldest go after a year"),
-    Column("action", Text, nullable=False),
-    Column("actor", Text, nullable=False, comment="e-mail address or name of the key, then"),
-    Column("actor_id", Text, nullable=False, comment="ID of the user or the key"),
-    Column("target", Text, nullable=False, comment="what it concerned: an ID, and a name"),
+    required("at", BigInteger, index=True, comment="the oldest go after a year"),
+    required("action", Text),
+    required("actor", Text, comment="e-mail address or name of the key, then"),
+    required("actor_id", Text, comment="ID of the user or the key"),
+    required("target", Text, comment="what it concerned: an ID, and a name"),
     Index(None, "workspace_id", "at"),
     sqlite_autoincrement=True,
 )

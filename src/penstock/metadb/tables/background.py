@@ -13,30 +13,29 @@ from sqlalchemy import (
     Text,
 )
 
-from penstock.metadb.tables.base import metadata, workspace_id
+from penstock.metadb.tables.base import metadata, required, workspace_id
 
 jobs = Table(
     "jobs",
     metadata,
     Column("id", Text, primary_key=True),
     workspace_id(),
-    Column("request", Text, nullable=False, comment="method and path of what it answers"),
-    Column("state", Text, nullable=False, comment="queued, running, done, failed or cancelled"),
-    Column("created_at", BigInteger, nullable=False),
+    required("request", Text, comment="method and path of what it answers"),
+    required("state", Text, comment="queued, running, done, failed or cancelled"),
+    required("created_at", BigInteger),
     Column("started_at", BigInteger, comment="unset: it is queued"),
     Column("finished_at", BigInteger),
-    Column(
+    required(
         "alive_at",
         BigInteger,
-        nullable=False,
         comment="when its node last worked on it: an old time says that the node is gone",
     ),
-    Column("rows_read", BigInteger, nullable=False),
-    Column("rows_to_read", BigInteger, nullable=False, comment="estimated"),
+    required("rows_read", BigInteger),
+    required("rows_to_read", BigInteger, comment="estimated"),
     Column("status", Integer, comment="of the response; unset: there is none"),
     Column("media_type", Text, comment="of the response"),
     Column("headers", JSON, comment="of the response"),
-    Column("bytes", BigInteger, nullable=False, comment="length of the response"),
+    required("bytes", BigInteger, comment="length of the response"),
     Index(None, "workspace_id", "created_at"),
     Index(None, "alive_at"),
 )
@@ -46,7 +45,7 @@ job_responses = Table(
     metadata,
     Column("job_id", Text, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
     Column("part", Integer, primary_key=True, autoincrement=False, comment="from 0"),
-    Column("content", LargeBinary, nullable=False),
+    required("content", LargeBinary),
 )
 
 
@@ -54,17 +53,14 @@ outcome_claims = Table(
     "outcome_claims",
     metadata,
     Column("outcome", Text, primary_key=True),
-    Column(
+    required(
         "number",
         BigInteger,
-        nullable=False,
         comment="of the last change that began; the mark that ends it has the same",
     ),
-    Column("is_open", Boolean, nullable=False, comment="the change has not ended"),
-    Column("build", Text, nullable=False, comment="that the change makes; empty: it makes none"),
-    Column("opened_at", BigInteger, nullable=False),
-    Column(
-        "read_until", BigInteger, nullable=False, comment="rows know no event that occurs later"
-    ),
-    Column("dropped_until", BigInteger, nullable=False, comment="nobody builds it until then"),
+    required("is_open", Boolean, comment="the change has not ended"),
+    required("build", Text, comment="that the change makes; empty: it makes none"),
+    required("opened_at", BigInteger),
+    required("read_until", BigInteger, comment="rows know no event that occurs later"),
+    required("dropped_until", BigInteger, comment="nobody builds it until then"),
 )

@@ -1,5 +1,7 @@
 """The metadata of all tables, and columns that several tables have."""
 
+from typing import Any
+
 from sqlalchemy import BigInteger, Column, ForeignKey, Integer, MetaData, Text
 
 metadata = MetaData(
@@ -15,5 +17,10 @@ AutoId = BigInteger().with_variant(Integer, "sqlite")
 """Type of generated row numbers. SQLite generates them only in a column of type INTEGER."""
 
 
+def required(name: str, *rules: Any, **options: Any) -> Column[Any]:
+    """Return a column that cannot be null. Its arguments are those of `Column`."""
+    return Column(name, *rules, nullable=False, **options)
+
+
 def workspace_id() -> Column[str]:
-    return Column("workspace_id", Text, ForeignKey("workspaces.id"), nullable=False)
+    return required("workspace_id", Text, ForeignKey("workspaces.id"))

@@ -12,18 +12,18 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from penstock.metadb.tables.base import metadata, workspace_id
+from penstock.metadb.tables.base import metadata, required, workspace_id
 
 goals = Table(
     "goals",
     metadata,
     Column("id", Text, primary_key=True),
     workspace_id(),
-    Column("name", Text, nullable=False),
-    Column("match", JSON, nullable=False),  # type, value and filters, in the API's format
-    Column("revision", Integer, nullable=False, comment="from 1; rises with each new match"),
-    Column("created_at", BigInteger, nullable=False),
-    Column("updated_at", BigInteger, nullable=False),
+    required("name", Text),
+    required("match", JSON),  # type, value and filters, in the API's format
+    required("revision", Integer, comment="from 1; rises with each new match"),
+    required("created_at", BigInteger),
+    required("updated_at", BigInteger),
     UniqueConstraint("workspace_id", "name"),
     Index(None, "workspace_id", "created_at"),
 )
@@ -33,11 +33,11 @@ funnels = Table(
     metadata,
     Column("id", Text, primary_key=True),
     workspace_id(),
-    Column("name", Text, nullable=False),
-    Column("definition", JSON, nullable=False),  # the API's format, with all defaults
-    Column("revision", Integer, nullable=False),  # the latest revision in funnel_revisions
-    Column("created_at", BigInteger, nullable=False),
-    Column("updated_at", BigInteger, nullable=False),
+    required("name", Text),
+    required("definition", JSON),  # the API's format, with all defaults
+    required("revision", Integer),  # the latest revision in funnel_revisions
+    required("created_at", BigInteger),
+    required("updated_at", BigInteger),
     Column("folder", Text),
     Index(None, "workspace_id", "created_at"),
     Index(None, "workspace_id", "folder"),
@@ -55,9 +55,9 @@ funnel_revisions = Table(
         comment="1, 2, 3, ... without a gap; the last one is the funnel's",
     ),
     workspace_id(),
-    Column("name", Text, nullable=False, comment="what the funnel was called then"),
-    Column("definition", JSON, nullable=False),
-    Column("created_at", BigInteger, nullable=False),
+    required("name", Text, comment="what the funnel was called then"),
+    required("definition", JSON),
+    required("created_at", BigInteger),
 )
 
 funnel_goals = Table(
@@ -79,13 +79,11 @@ segments = Table(
     metadata,
     Column("id", Text, primary_key=True),
     workspace_id(),
-    Column("name", Text, nullable=False),
-    Column("filters", JSON, nullable=False),  # the API's format
-    Column(
-        "revision", Integer, nullable=False, comment="from 1; rises with each change of filters"
-    ),
-    Column("created_at", BigInteger, nullable=False),
-    Column("updated_at", BigInteger, nullable=False),
+    required("name", Text),
+    required("filters", JSON),  # the API's format
+    required("revision", Integer, comment="from 1; rises with each change of filters"),
+    required("created_at", BigInteger),
+    required("updated_at", BigInteger),
     UniqueConstraint("workspace_id", "name"),
     Index(None, "workspace_id", "created_at"),
 )
@@ -94,7 +92,7 @@ internal_traffic = Table(
     "internal_traffic",
     metadata,
     Column("workspace_id", Text, ForeignKey("workspaces.id"), primary_key=True),
-    Column("filters", JSON, nullable=False, comment="an entry that meets any is left out"),
-    Column("revision", Integer, nullable=False, comment="from 1; rises with each change"),
-    Column("updated_at", BigInteger, nullable=False),
+    required("filters", JSON, comment="an entry that meets any is left out"),
+    required("revision", Integer, comment="from 1; rises with each change"),
+    required("updated_at", BigInteger),
 )

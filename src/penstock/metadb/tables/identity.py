@@ -2,22 +2,21 @@
 
 from sqlalchemy import JSON, BigInteger, Boolean, Column, Index, Integer, Table, Text
 
-from penstock.metadb.tables.base import AutoId, metadata
+from penstock.metadb.tables.base import AutoId, metadata, required
 
 visitors = Table(
     "visitors",
     metadata,
     Column("scope_id", Text, primary_key=True),
     Column("visitor_id", Text, primary_key=True),
-    Column(
+    required(
         "canonical_id",
         Text,
-        nullable=False,
         comment="itself, or the visitor that it was merged into; never a chain",
     ),
     Column("user_id", Text, comment="the user that the canonical visitor is linked to"),
     Column("trust", Integer, comment="of the claim that gave it this user; unset: as a backend's"),
-    Column("created_at", BigInteger, nullable=False),
+    required("created_at", BigInteger),
     sqlite_with_rowid=False,
 )
 
@@ -26,11 +25,11 @@ user_links = Table(
     metadata,
     Column("scope_id", Text, primary_key=True),
     Column("user_id", Text, primary_key=True),
-    Column("visitor_id", Text, nullable=False, comment="canonical"),
+    required("visitor_id", Text, comment="canonical"),
     Column("trust", Integer, comment="of the claim that linked them; unset: as a backend's"),
     Column("traits", JSON, comment="what identify last said of the user"),
     Column("traits_trust", Integer, comment="of that call; unset: as a backend's"),
-    Column("created_at", BigInteger, nullable=False),
+    required("created_at", BigInteger),
     sqlite_with_rowid=False,
 )
 
@@ -38,11 +37,11 @@ merges = Table(
     "merges",
     metadata,
     Column("id", AutoId, primary_key=True, autoincrement=True),
-    Column("scope_id", Text, nullable=False),
-    Column("absorbed_id", Text, nullable=False),  # the visitor that was merged into kept_id
-    Column("kept_id", Text, nullable=False),  # the canonical visitor after the merge
-    Column("user_id", Text, nullable=False),  # the user that both visitors were identified as
-    Column("merged_at", BigInteger, nullable=False),
+    required("scope_id", Text),
+    required("absorbed_id", Text),  # the visitor that was merged into kept_id
+    required("kept_id", Text),  # the canonical visitor after the merge
+    required("user_id", Text),  # the user that both visitors were identified as
+    required("merged_at", BigInteger),
     Index(None, "scope_id", "kept_id", "id"),
     Index(None, "scope_id", "absorbed_id"),
     sqlite_autoincrement=True,
@@ -58,8 +57,8 @@ open_releases = Table(
         primary_key=True,
         comment="visitors that it has absorbed are on their own from now on, whatever they say",
     ),
-    Column("user_id", Text, nullable=False, comment="whose claim released them"),
-    Column("is_deletion", Boolean, nullable=False, comment="their rows are removed"),
-    Column("created_at", BigInteger, nullable=False),
+    required("user_id", Text, comment="whose claim released them"),
+    required("is_deletion", Boolean, comment="their rows are removed"),
+    required("created_at", BigInteger),
     sqlite_with_rowid=False,
 )

@@ -2,7 +2,7 @@
 
 from sqlalchemy import JSON, BigInteger, Column, Index, Integer, LargeBinary, Table, Text
 
-from penstock.metadb.tables.base import AutoId, metadata, workspace_id
+from penstock.metadb.tables.base import AutoId, metadata, required, workspace_id
 
 dedupe_keys = Table(
     "dedupe_keys",
@@ -14,18 +14,14 @@ dedupe_keys = Table(
         autoincrement=True,
         comment="in the order of use; the oldest are forgotten first",
     ),
-    Column(
-        "key",
-        LargeBinary,
-        nullable=False,
-        unique=True,
-        comment="hash of (website, route family, the client's ID)",
+    required(
+        "key", LargeBinary, unique=True, comment="hash of (website, route family, the client's ID)"
     ),
-    Column("body_hash", LargeBinary, nullable=False),  # detects a repeat with different content
-    Column("event_id", Text, nullable=False),
+    required("body_hash", LargeBinary),  # detects a repeat with different content
+    required("event_id", Text),
     Column("visitor_id", Text, comment="null once the visitor was deleted"),
-    Column("scope_tag", BigInteger, nullable=False, comment="hash of the visitor's identity scope"),
-    Column("created_at", BigInteger, nullable=False),
+    required("scope_tag", BigInteger, comment="hash of the visitor's identity scope"),
+    required("created_at", BigInteger),
 )
 
 device_clocks = Table(
@@ -37,11 +33,10 @@ device_clocks = Table(
         primary_key=True,
         comment="hash of (identity scope, visitor ID as sent)",
     ),
-    Column("ahead_ms", BigInteger, nullable=False, comment="the device's clock minus the server's"),
-    Column(
+    required("ahead_ms", BigInteger, comment="the device's clock minus the server's"),
+    required(
         "confirmed_at",
         BigInteger,
-        nullable=False,
         index=True,
         comment="when a request last agreed; forgotten a day later",
     ),
@@ -59,7 +54,7 @@ daily_events = Table(
         autoincrement=False,
         comment="since 1970-01-01 UTC",
     ),
-    Column("events", BigInteger, nullable=False, comment="new ones that count for the quota"),
+    required("events", BigInteger, comment="new ones that count for the quota"),
     sqlite_with_rowid=False,
 )
 
@@ -74,12 +69,7 @@ lost_events = Table(
         autoincrement=False,
         comment="when clients said so, since 1970-01-01 UTC",
     ),
-    Column(
-        "events",
-        BigInteger,
-        nullable=False,
-        comment="events that clients dropped before they could be sent",
-    ),
+    required("events", BigInteger, comment="events that clients dropped before they could be sent"),
     sqlite_with_rowid=False,
 )
 
@@ -87,17 +77,13 @@ outbox = Table(
     "outbox",
     metadata,
     Column("id", AutoId, primary_key=True, autoincrement=True),
-    Column(
+    required(
         "target",
         Text,
-        nullable=False,
         comment="the warehouse table: events, visitor_aliases, visitor_traits or clicks",
     ),
-    Column(
-        "lines",
-        Text,
-        nullable=False,
-        comment="rows of one commit as the warehouse takes them, a JSON object each",
+    required(
+        "lines", Text, comment="rows of one commit as the warehouse takes them, a JSON object each"
     ),
     Column("shipment_id", BigInteger, index=True, comment="set once it is cut into a shipment"),
     Column("put_at", BigInteger, comment="unset: before this column existed"),
@@ -108,9 +94,9 @@ shipments = Table(
     "shipments",
     metadata,
     Column("id", AutoId, primary_key=True, autoincrement=True),
-    Column("target", Text, nullable=False),  # the warehouse table
+    required("target", Text),  # the warehouse table
     # time when its rows were selected from the outbox
-    Column("cut_at", BigInteger, nullable=False),
+    required("cut_at", BigInteger),
     sqlite_autoincrement=True,
 )
 
@@ -124,30 +110,23 @@ event_ledger = Table(
         autoincrement=False,
         comment="always 1: there is one row",
     ),
-    Column("stored", BigInteger, nullable=False, comment="rows of events that were shipped"),
-    Column(
+    required("stored", BigInteger, comment="rows of events that were shipped"),
+    required(
         "removed",
         BigInteger,
-        nullable=False,
         comment="rows of events that deletions removed, counted before they begin",
     ),
-    Column("shipment", BigInteger, nullable=False, comment="the highest number of shipments"),
+    required("shipment", BigInteger, comment="the highest number of shipments"),
 )
 
 losses = Table(
     "losses",
     metadata,
     Column("id", AutoId, primary_key=True, autoincrement=True),
-    Column(
-        "found_at",
-        BigInteger,
-        nullable=False,
-        comment="when events that were stored before were missing",
-    ),
-    Column(
+    required("found_at", BigInteger, comment="when events that were stored before were missing"),
+    required(
         "rows",
         BigInteger,
-        nullable=False,
         comment="of events that are missing; 0: the metadata database lost its newest entries",
     ),
     Column("accepted_at", BigInteger, comment="unset: what the last comparison found"),
@@ -158,27 +137,22 @@ event_counts = Table(
     "event_counts",
     metadata,
     Column("website_id", Text, primary_key=True),
-    Column(
+    required(
         "received",
         BigInteger,
-        nullable=False,
         comment="events answered: stored + duplicates + refused + quarantined + waiting",
     ),
-    Column("stored", BigInteger, nullable=False, comment="in the warehouse"),
-    Column("duplicates", BigInteger, nullable=False),  # repeats of stored events
-    Column("refused", BigInteger, nullable=False, comment="by the intake"),
-    Column("quarantined", BigInteger, nullable=False, comment="accepted, refused by the warehouse"),
-    Column("waiting", BigInteger, nullable=False, comment="in the outbox"),
-    Column(
-        "dropped",
-        BigInteger,
-        nullable=False,
-        comment="refused or quarantined events that are no longer kept",
+    required("stored", BigInteger, comment="in the warehouse"),
+    required("duplicates", BigInteger),  # repeats of stored events
+    required("refused", BigInteger, comment="by the intake"),
+    required("quarantined", BigInteger, comment="accepted, refused by the warehouse"),
+    required("waiting", BigInteger, comment="in the outbox"),
+    required(
+        "dropped", BigInteger, comment="refused or quarantined events that are no longer kept"
     ),
-    Column(
+    required(
         "lost_on_devices",
         BigInteger,
-        nullable=False,
         server_default="0",
         comment="events that clients dropped before they could be sent",
     ),
@@ -198,13 +172,13 @@ quarantine = Table(
     Column("id", AutoId, primary_key=True, autoincrement=True),
     workspace_id(),
     Column("website_id", Text, comment="unset: it names no website of the workspace"),
-    Column("at", BigInteger, nullable=False),
-    Column("reason", Text, nullable=False, comment="refused or unshippable"),
-    Column("origin", Text, nullable=False, comment="the route, or the warehouse table"),
-    Column("code", Text, nullable=False),  # error code of the refusal
-    Column("bytes", Integer, nullable=False, comment="of the texts below"),
-    Column("errors", JSON, nullable=False),  # faults: field, code, message
-    Column("sender", JSON, nullable=False, comment="what the content was read with"),
+    required("at", BigInteger),
+    required("reason", Text, comment="refused or unshippable"),
+    required("origin", Text, comment="the route, or the warehouse table"),
+    required("code", Text),  # error code of the refusal
+    required("bytes", Integer, comment="of the texts below"),
+    required("errors", JSON),  # faults: field, code, message
+    required("sender", JSON, comment="what the content was read with"),
     Column("content", Text, comment="the item as sent, or the row; unset: it cannot be kept"),
     Index(None, "workspace_id", "website_id"),
     sqlite_autoincrement=True,

@@ -14,66 +14,50 @@ from sqlalchemy import (
     false,
 )
 
-from penstock.metadb.tables.base import metadata, workspace_id
+from penstock.metadb.tables.base import metadata, required, workspace_id
 
 links = Table(
     "links",
     metadata,
     Column("id", Text, primary_key=True),
     workspace_id(),
-    Column("website_id", Text, ForeignKey("websites.id"), nullable=False),
-    Column(
-        "slug",
-        Text,
-        nullable=False,
-        unique=True,
-        comment="one space for all workspaces: it is the public address",
+    required("website_id", Text, ForeignKey("websites.id")),
+    required(
+        "slug", Text, unique=True, comment="one space for all workspaces: it is the public address"
     ),
-    Column("name", Text, nullable=False, comment="internal, never shown"),
-    Column("destination_path", Text, nullable=False),
+    required("name", Text, comment="internal, never shown"),
+    required("destination_path", Text),
     Column("fallback_url", Text),
     Column("utm_source", Text),
     Column("utm_medium", Text),
     Column("utm_campaign", Text),
     Column("expires_at", BigInteger, comment="from then on it leads to expired_url; unset: never"),
     Column("expired_url", Text, comment="unset: an expired link is not found"),
-    Column(
+    required(
         "revision",
         Integer,
-        nullable=False,
         server_default="1",
         comment="number of the newest row of link_revisions",
     ),
-    Column(
-        "search_text",
-        Text,
-        nullable=False,
-        comment="name, slug and tags in folded letter case, a line each",
+    required("search_text", Text, comment="name, slug and tags in folded letter case, a line each"),
+    required("is_active", Boolean),
+    required(
+        "is_archived", Boolean, server_default=false(), comment="works, but lists leave it out"
     ),
-    Column("is_active", Boolean, nullable=False),
-    Column(
-        "is_archived",
-        Boolean,
-        nullable=False,
-        server_default=false(),
-        comment="works, but lists leave it out",
-    ),
-    Column(
+    required(
         "pass_query",
         Boolean,
-        nullable=False,
         server_default=false(),
         comment="whether the fallback URL gets the query of the visit",
     ),
-    Column(
+    required(
         "unstored_clicks",
         BigInteger,
-        nullable=False,
         server_default="0",
         comment="clicks over the quota, which are not stored",
     ),
-    Column("created_at", BigInteger, nullable=False),
-    Column("updated_at", BigInteger, nullable=False),
+    required("created_at", BigInteger),
+    required("updated_at", BigInteger),
     Index(None, "workspace_id", "created_at"),
     Index(None, "workspace_id", "website_id", "created_at"),
 )
@@ -83,9 +67,9 @@ link_revisions = Table(
     metadata,
     Column("link_id", Text, ForeignKey("links.id"), primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False, comment="from 1"),
-    Column("at", BigInteger, nullable=False, comment="since when it holds"),
-    Column("name", Text, nullable=False),
-    Column("destination_path", Text, nullable=False),
+    required("at", BigInteger, comment="since when it holds"),
+    required("name", Text),
+    required("destination_path", Text),
     Column("fallback_url", Text),
     Column("utm_source", Text),
     Column("utm_medium", Text),
@@ -109,21 +93,15 @@ link_clicks = Table(
     "link_clicks",
     metadata,
     Column("click_id", Text, primary_key=True, comment="as in the warehouse"),
-    Column("website_id", Text, nullable=False),
-    Column("link_id", Text, nullable=False),
-    Column(
-        "link_revision",
-        Integer,
-        nullable=False,
-        server_default="1",
-        comment="of the link as it was then",
-    ),
+    required("website_id", Text),
+    required("link_id", Text),
+    required("link_revision", Integer, server_default="1", comment="of the link as it was then"),
     Column(
         "token_hash", LargeBinary, unique=True, comment="SHA-256; unset: the page carried no token"
     ),
-    Column("clicked_at", BigInteger, nullable=False),
-    Column("platform", Text, nullable=False, comment="ios or android"),
-    Column("os_major", Integer, nullable=False, comment="0: unknown"),
+    required("clicked_at", BigInteger),
+    required("platform", Text, comment="ios or android"),
+    required("os_major", Integer, comment="0: unknown"),
     Column("match_key", LargeBinary, comment="HMAC of the network; removed after an hour"),
     Column("match_until", BigInteger, index=True, comment="when match_key is removed"),
     Column("utm_source", Text, comment="of the link as it was then"),
@@ -132,7 +110,7 @@ link_clicks = Table(
     Column("claimed_at", BigInteger),  # time when an app open was matched to the click
     Column("claimed_by", Text, comment="install ID; empty once its visitor was deleted"),
     Column("claim_method", Text),  # how the app open was matched, such as network
-    Column("expires_at", BigInteger, nullable=False, index=True, comment="when the row is removed"),
+    required("expires_at", BigInteger, index=True, comment="when the row is removed"),
     Index(None, "website_id", "match_key"),
 )
 
@@ -146,11 +124,10 @@ match_keys = Table(
         autoincrement=False,
         comment="number of the ten minutes whose clicks it is for",
     ),
-    Column("key", LargeBinary, nullable=False, comment="of the HMAC of networks"),
-    Column(
+    required("key", LargeBinary, comment="of the HMAC of networks"),
+    required(
         "expires_at",
         BigInteger,
-        nullable=False,
         comment="when the row is removed: none of its clicks can be matched any more",
     ),
 )
@@ -160,31 +137,25 @@ link_matches = Table(
     metadata,
     Column("id", Text, primary_key=True),
     workspace_id(),
-    Column("website_id", Text, nullable=False),
+    required("website_id", Text),
     Column("link_id", Text, comment="unset: the open concerned no link"),
-    Column(
-        "link_revision",
-        Integer,
-        nullable=False,
-        server_default="1",
-        comment="of the link that the app was led by",
+    required(
+        "link_revision", Integer, server_default="1", comment="of the link that the app was led by"
     ),
     Column("click_id", Text),  # unset if no click matched
-    Column(
-        "at", BigInteger, nullable=False, index=True, comment="the oldest are removed after 90 days"
-    ),
-    Column("matched", Boolean, nullable=False),
+    required("at", BigInteger, index=True, comment="the oldest are removed after 90 days"),
+    required("matched", Boolean),
     Column("method", Text, comment="which found the link, also where it was refused"),
     Column("confidence", Double),  # 1 if certain; unset if there is no match
     Column("reason", Text, comment="why there is no match"),
-    Column("platform", Text, nullable=False),
+    required("platform", Text),
     Column("os_version", Text),
     Column("app_version", Text),
     # Whether the app reported the first open of the install.
-    Column("first_open", Boolean, nullable=False),
+    required("first_open", Boolean),
     Column("clicked_at", BigInteger),  # time of the click, whose row may have been deleted by now
     Column("install_id", Text, comment="null once the visitor was deleted"),
-    Column("scope_id", Text, nullable=False),
+    required("scope_id", Text),
     Column("visitor_id", Text, comment="as the app named it; null once the visitor was deleted"),
     Index(None, "workspace_id", "at"),
     Index(None, "workspace_id", "website_id", "at"),
@@ -204,8 +175,8 @@ visitor_touches = Table(
         comment="canonical when it was written; a merge moves nothing",
     ),
     Column("touch", Text, primary_key=True, comment="first or last"),
-    Column("at", BigInteger, nullable=False),
-    Column("link_id", Text, nullable=False),
+    required("at", BigInteger),
+    required("link_id", Text),
     Column("utm_source", Text),
     Column("utm_medium", Text),
     Column("utm_campaign", Text),

@@ -14,27 +14,27 @@ from sqlalchemy import (
     false,
 )
 
-from penstock.metadb.tables.base import metadata, workspace_id
+from penstock.metadb.tables.base import metadata, required, workspace_id
 
 imports = Table(
     "imports",
     metadata,
     Column("id", Text, primary_key=True),
     workspace_id(),
-    Column("website_id", Text, ForeignKey("websites.id"), nullable=False),
-    Column(
-        "state", Text, nullable=False, comment="queued, running, done or failed"
+    required("website_id", Text, ForeignKey("websites.id")),
+    required(
+        "state", Text, comment="queued, running, done or failed"
     ),  # imports can also be `checking`, `checked` and `cancelled`
-    Column("format", Text, nullable=False, server_default="ndjson"),
+    required("format", Text, server_default="ndjson"),
     Column("file_name", Text),
-    Column("sha256", Text, nullable=False, comment="of the file as it was sent, in hex"),
-    Column("bytes_total", BigInteger, nullable=False),
-    Column("bytes_read", BigInteger, nullable=False),
-    Column("lines_read", BigInteger, nullable=False),
+    required("sha256", Text, comment="of the file as it was sent, in hex"),
+    required("bytes_total", BigInteger),
+    required("bytes_read", BigInteger),
+    required("lines_read", BigInteger),
     # Numbers of lines:
-    Column("accepted", BigInteger, nullable=False),
-    Column("duplicates", BigInteger, nullable=False),
-    Column("rejected", BigInteger, nullable=False),
+    required("accepted", BigInteger),
+    required("duplicates", BigInteger),
+    required("rejected", BigInteger),
     Column(
         "first_event_at",
         BigInteger,
@@ -48,55 +48,43 @@ imports = Table(
     ),
     Column("affected_to", BigInteger),
     Column("error", Text, comment="why a failed import stopped"),
-    Column("created_at", BigInteger, nullable=False),
-    Column("updated_at", BigInteger, nullable=False),
+    required("created_at", BigInteger),
+    required("updated_at", BigInteger),
     Column("finished_at", BigInteger),
     Column("gap_dismissed_at", BigInteger, comment="an owner judged the gap harmless"),
     Column("gap_dismissed_by", Text, comment="ID of the user who did"),
     Column("warnings", JSON, comment="codes of the warnings about its events; unset: none"),
-    Column(
-        "empty_lines",
-        BigInteger,
-        nullable=False,
-        server_default="0",
-        comment="skipped lines, among those read",
+    required(
+        "empty_lines", BigInteger, server_default="0", comment="skipped lines, among those read"
     ),
-    Column(
+    required(
         "identify_lines",
         BigInteger,
-        nullable=False,
         server_default="0",
         comment="lines that link visitors to a user, without an event",
     ),
-    Column(
+    required(
         "ignored_lines",
         BigInteger,
-        nullable=False,
         server_default="0",
         comment="lines with nothing that Penstock stores",
     ),
-    Column(
+    required(
         "identity_conflicts",
         BigInteger,
-        nullable=False,
         server_default="0",
         comment="lines whose visitor belongs to another user",
     ),
-    Column(
+    required(
         "accepts_stored_events",
         Boolean,
-        nullable=False,
         server_default=false(),
         comment="its sender had the permission manage",
     ),
     Column("mapping", JSON, comment="uses of the file's columns; unset: its own fields"),
     Column("sent_by", Text, comment="ID of the key or user; unset: not known"),
-    Column(
-        "revision",
-        BigInteger,
-        nullable=False,
-        server_default="1",
-        comment="rises with each change of the mapping",
+    required(
+        "revision", BigInteger, server_default="1", comment="rises with each change of the mapping"
     ),
     Index(None, "workspace_id", "created_at"),
     Index(None, "website_id", "created_at"),
@@ -108,12 +96,12 @@ import_mappings = Table(
     metadata,
     Column("id", Text, primary_key=True),
     workspace_id(),
-    Column("name", Text, nullable=False),
-    Column("mapping", JSON, nullable=False),  # the API's format
-    Column("columns_sha256", Text, nullable=False, comment="of the sorted names of its columns"),
-    Column("revision", Integer, nullable=False, comment="from 1; rises with each change"),
-    Column("created_at", BigInteger, nullable=False),
-    Column("updated_at", BigInteger, nullable=False),
+    required("name", Text),
+    required("mapping", JSON),  # the API's format
+    required("columns_sha256", Text, comment="of the sorted names of its columns"),
+    required("revision", Integer, comment="from 1; rises with each change"),
+    required("created_at", BigInteger),
+    required("updated_at", BigInteger),
     UniqueConstraint("workspace_id", "name"),
     Index(None, "workspace_id", "columns_sha256"),
     Index(None, "workspace_id", "created_at"),
@@ -123,7 +111,7 @@ import_summaries = Table(
     "import_summaries",
     metadata,
     Column("import_id", Text, ForeignKey("imports.id", ondelete="CASCADE"), primary_key=True),
-    Column("summary", JSON, nullable=False, comment="as the API returns it"),
+    required("summary", JSON, comment="as the API returns it"),
 )
 
 import_rejects = Table(
@@ -131,7 +119,7 @@ import_rejects = Table(
     metadata,
     Column("import_id", Text, ForeignKey("imports.id", ondelete="CASCADE"), primary_key=True),
     Column("line", BigInteger, primary_key=True, comment="from 1"),
-    Column("errors", JSON, nullable=False),  # faults: field, code, message
+    required("errors", JSON),  # faults: field, code, message
     Column("line_text", Text, comment="beginning of the line as sent, redacted"),
 )
 
@@ -140,56 +128,38 @@ deletions = Table(
     metadata,
     Column("id", Text, primary_key=True),
     workspace_id(),
-    Column("website_id", Text, ForeignKey("websites.id"), nullable=False),
-    Column("scope_id", Text, nullable=False, comment="the website's identity scope"),
-    Column("target", Text, nullable=False, comment="visitor, user, span or retention"),
+    required("website_id", Text, ForeignKey("websites.id")),
+    required("scope_id", Text, comment="the website's identity scope"),
+    required("target", Text, comment="visitor, user, span or retention"),
     Column("visitor_id", Text, comment="as asked for; null once done"),
     Column("user_id", Text, comment="as asked for; null once done"),
     Column("from_at", BigInteger, comment="of a span: the first millisecond"),
     Column("to_at", BigInteger, comment="of a span: the first millisecond after it"),
     Column("kind", Text, comment="of retention: the kind of event"),
-    Column(
-        "visitor_ids",
-        JSON,
-        nullable=False,
-        comment="the canonical visitor and all it absorbed; empty once done",
+    required(
+        "visitor_ids", JSON, comment="the canonical visitor and all it absorbed; empty once done"
     ),
-    Column(
-        "open_imports",
-        JSON,
-        nullable=False,
-        comment="IDs of the imports that were not done when it was asked for",
+    required(
+        "open_imports", JSON, comment="IDs of the imports that were not done when it was asked for"
     ),
-    Column(
-        "outbox_id", BigInteger, nullable=False, comment="the newest bundle when it was asked for"
-    ),
-    Column("merge_id", BigInteger, nullable=False, comment="the newest merge that was removed"),
-    Column(
-        "key_id", BigInteger, nullable=False, comment="the newest dedupe key when it was asked for"
-    ),
-    Column(
-        "keys_read",
-        BigInteger,
-        nullable=False,
-        comment="dedupe keys are gone through up to this one",
-    ),
-    Column("state", Text, nullable=False, comment="queued, running or done"),
+    required("outbox_id", BigInteger, comment="the newest bundle when it was asked for"),
+    required("merge_id", BigInteger, comment="the newest merge that was removed"),
+    required("key_id", BigInteger, comment="the newest dedupe key when it was asked for"),
+    required("keys_read", BigInteger, comment="dedupe keys are gone through up to this one"),
+    required("state", Text, comment="queued, running or done"),
     Column("step", Text, comment="what is done now or next; null once done"),
-    Column("visitors", BigInteger, nullable=False, comment="removed"),
-    Column("user_links", BigInteger, nullable=False, comment="removed"),
+    required("visitors", BigInteger, comment="removed"),
+    required("user_links", BigInteger, comment="removed"),
     Column("events_found", BigInteger, comment="null until they are counted"),
-    Column("events_removed", BigInteger, nullable=False),
+    required("events_removed", BigInteger),
     # Number of dedupe keys that lost the visitor's ID.
-    Column("keys_cleared", BigInteger, nullable=False),
+    required("keys_cleared", BigInteger),
     Column("removed", JSON, comment="counts by store and kind of data"),
     Column("error", Text, comment="why it waits at the moment"),
-    Column(
-        "created_at",
-        BigInteger,
-        nullable=False,
-        comment="when it was asked for: what was received later stays",
+    required(
+        "created_at", BigInteger, comment="when it was asked for: what was received later stays"
     ),
-    Column("updated_at", BigInteger, nullable=False),
+    required("updated_at", BigInteger),
     Column("finished_at", BigInteger),
     Index(None, "workspace_id", "created_at"),
     Index(None, "website_id", "created_at"),
@@ -213,17 +183,16 @@ exports = Table(
     metadata,
     Column("id", Text, primary_key=True),
     workspace_id(),
-    Column("destination", Text, nullable=False, comment="folder or bucket, named by the client"),
-    Column("file_format", Text, nullable=False),
-    Column("exported_by", Text, nullable=False, comment="e-mail address or name of the key"),
+    required("destination", Text, comment="folder or bucket, named by the client"),
+    required("file_format", Text),
+    required("exported_by", Text, comment="e-mail address or name of the key"),
     Column("first_day", Text, comment="first day of events that it read, in UTC"),
     Column("last_day", Text),
-    Column("started_at", BigInteger, nullable=False),
+    required("started_at", BigInteger),
     Column("finished_at", BigInteger),
-    Column(
+    required(
         "destination_id",
         Text,
-        nullable=False,
         server_default="",
         comment="ID in the files; the name, where the client sent no ID",
     ),

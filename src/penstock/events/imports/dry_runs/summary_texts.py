@@ -1,7 +1,6 @@
 """Texts about people in the summaries of dry runs, for deletions and exports of personal data."""
 
 from collections.abc import Callable, Collection, Iterator
-from typing import Any
 
 from msgspec import json
 from sqlalchemy import Connection
@@ -10,6 +9,7 @@ from penstock.base.ids import ImportId
 from penstock.events.imports import store
 from penstock.events.imports.dry_runs.schema import ImportSummaryRecord
 from penstock.events.redaction import redact
+from penstock.metadb.person import Person, StoredRecord
 from penstock.warehouse.work import check_limits
 
 
@@ -47,14 +47,12 @@ def remove_summary_texts(
     return number
 
 
-def summary_texts(
-    db: Connection, website_ids: Collection[str], sent_ids: Collection[str]
-) -> Iterator[dict[str, Any]]:
-    """Find texts of summaries that contain one of the IDs, for a person's data export."""
-    contains = _names_one(store.naming(sent_ids))
-    for import_id, summary in _summaries(db, website_ids):
+def summary_texts(db: Connection, person: Person) -> Iterator[StoredRecord]:
+    """Find texts of summaries that contain one of a person's IDs."""
+    contains = _names_one(store.naming(person.sent_ids))
+    for import_id, summary in _summaries(db, person.website_ids):
         for text in summary.without_texts(contains)[1]:
-            yield {"importId": import_id, "text": text}
+            yield "dryRunText", {"importId": import_id, "text": text}
 
 
 def _summaries(

@@ -1,1 +1,0 @@
-"""Pages about saved cohorts."""

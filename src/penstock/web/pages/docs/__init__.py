@@ -1,1 +1,0 @@
-"""Pages with the API documentation."""

@@ -1,1 +1,0 @@
-"""Pages for the list of funnels and the builder."""

@@ -54,12 +54,12 @@ def rejected(view: View, quarantine: QuarantineService) -> Response[bytes]:
     query = view.query(RejectedQuery, view.websites)
     website_id = WebsiteId(query.website_id) if query.website_id else None
     entries = quarantine.page(view.workspace_id, website_id, _LARGEST_PAGE).data
-    records = [(entry.at_ms, QuarantineRecord.from_entry(entry)) for entry in entries]
+    records = map(QuarantineRecord.from_entry, entries)
     return view.render(
         "live/rejected.html",
         parts=("stream",),
         query=query,
-        rejections=[record for record in records if record[1].number > query.after],
+        rejections=[record for record in records if record.number > query.after],
         cursor=entries[0].number if entries else 0,
     )
 

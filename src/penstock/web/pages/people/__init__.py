@@ -1,1 +1,0 @@
-"""Pages for members and the reader's own account."""

@@ -1,1 +1,0 @@
-"""Pages for the start page, log-in and sign-up."""

@@ -1,1 +1,0 @@
-"""Pages for the settings of the workspace."""

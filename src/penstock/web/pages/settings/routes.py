@@ -29,6 +29,7 @@ def api_keys(view: View, key_service: KeyService) -> Response[bytes]:
         expiries=[
             (iso(view.now_ms + days * DAY_S * 1000), f"In {days} days") for days in (30, 90, 365)
         ],
+        now=iso(view.now_ms),
     )
 
 

@@ -22,7 +22,7 @@ def system(
         "system/system.html",
         parts=("system",),
         readiness=from_thread.run(health.readiness),
-        counts=quarantine.counts(view.workspace_id),
+        counts=quarantine.counts(view.workspace_id).data,
         sizes=sizes,
         stores=store_sizes.stores(sizes),
     )

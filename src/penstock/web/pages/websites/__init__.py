@@ -1,1 +1,0 @@
-"""Pages for websites and apps."""
