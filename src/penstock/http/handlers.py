@@ -84,11 +84,16 @@ def route(
     """
 
     def register(function: Callable[..., Any]) -> HTTPRouteHandler:
-        endpoint = _Endpoint(function, method, status)
-        endpoint.runs_in, endpoint.validated_by, endpoint.queue = runs_in, validated_by, queue
-        endpoint.context = context
-        is_large = validated_by is not None or endpoint.body_model is None
-        endpoint.max_bytes = max_bytes or (DEFAULT_BODY_BYTES if is_large else FORM_BYTES)
+        endpoint = _Endpoint(
+            function,
+            method,
+            status,
+            max_bytes,
+            validated_by=validated_by,
+            queue=queue,
+            context=context,
+            runs_in=runs_in,
+        )
 
         async def handle(request: AnyRequest) -> Response[Any]:
             return await endpoint.respond(request)
@@ -124,13 +129,21 @@ class _Endpoint:
     or of its entries; None without one.
     """
 
-    max_bytes: int
-    validated_by: str | None
-    queue: str
-    context: str | None
-    runs_in: str | None
-
-    def __init__(self, function: Callable[..., Any], method: Method, status: int | None) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        method: Method,
+        status: int | None,
+        max_bytes: int | None,
+        *,
+        validated_by: str | None,
+        queue: str,
+        context: str | None,
+        runs_in: str | None,
+    ) -> None:
+        """See `route` for the parameters."""
+        self.validated_by, self.queue, self.context = validated_by, queue, context
+        self.runs_in = runs_in
         hints = get_type_hints(function)
         for name in (*signature(function).parameters, "return"):
             if name not in hints:
@@ -148,6 +161,8 @@ class _Endpoint:
         self.record = record if _is_kind(record, BaseModel) else None
         default_status = 204 if self._result is NoneType else _STATUS.get(method, 200)
         self.status = status or default_status
+        is_large = validated_by is not None or self.body_model is None
+        self.max_bytes = max_bytes or (DEFAULT_BODY_BYTES if is_large else FORM_BYTES)
 
     @property
     def response_type(self) -> Any:
