@@ -7,7 +7,7 @@ from threading import Event
 import pytest
 
 from penstock.base.errors import QueueFull
-from penstock.base.fair_queue import FairQueue, Place, QueueLimits
+from penstock.base.fair_queue import FairQueue, QueueLimits, Turn
 from tests import loops
 
 
@@ -15,31 +15,31 @@ def queue(slots: int = 2, per_key: int = 1, waiting: int = 6, waiting_per_key: i
     return FairQueue("queries", QueueLimits(slots, per_key, waiting, waiting_per_key))
 
 
-def enter(fair: FairQueue, keys: str) -> list[Place]:
+def enter(fair: FairQueue, keys: str) -> list[Turn]:
     return [fair.enter(key, lambda: None) for key in keys]
 
 
-def holders(places: list[Place]) -> str:
-    return "".join(str(place.key) for place in places if place.has_slot and not place.has_left)
+def holders(turns: list[Turn]) -> str:
+    return "".join(str(turn.key) for turn in turns if turn.has_slot and not turn.has_left)
 
 
 def test_a_key_holds_at_most_its_own_slots_and_all_keys_at_most_all():
     fair = queue(slots=3, per_key=2)
-    places = enter(fair, "aaabbb")
-    assert holders(places) == "aab"
-    fair.leave(places[3])
-    assert holders(places) == "aab"  # the next b: a has its two
-    fair.leave(places[0])
-    fair.leave(places[1])
-    assert holders(places) == "abb"
+    turns = enter(fair, "aaabbb")
+    assert holders(turns) == "aab"
+    fair.leave(turns[3])
+    assert holders(turns) == "aab"  # the next b: a has its two
+    fair.leave(turns[0])
+    fair.leave(turns[1])
+    assert holders(turns) == "abb"
 
 
 def test_keys_take_turns_whatever_the_length_of_their_queues():
     fair = queue(slots=1, waiting=100, waiting_per_key=50)
-    places = enter(fair, "a" * 20 + "b" + "c" * 2)
+    turns = enter(fair, "a" * 20 + "b" + "c" * 2)
     order = []
-    while waiting := [place for place in places if not place.has_left]:
-        [holder] = [place for place in waiting if place.has_slot]
+    while waiting := [turn for turn in turns if not turn.has_left]:
+        [holder] = [turn for turn in waiting if turn.has_slot]
         order.append(holder.key)
         fair.leave(holder)
     assert "".join(order) == "a" + "abc" + "ac" + "a" * 17
@@ -47,10 +47,10 @@ def test_keys_take_turns_whatever_the_length_of_their_queues():
 
 def test_callers_of_one_key_are_served_in_their_order():
     fair = queue(slots=1)
-    places = enter(fair, "aaa")
-    for place in places:
-        assert [other for other in places if other.has_slot and not other.has_left] == [place]
-        fair.leave(place)
+    turns = enter(fair, "aaa")
+    for turn in turns:
+        assert [other for other in turns if other.has_slot and not other.has_left] == [turn]
+        fair.leave(turn)
 
 
 def test_a_full_queue_refuses_at_once_first_the_key_then_everybody():
@@ -67,12 +67,12 @@ def test_a_full_queue_refuses_at_once_first_the_key_then_everybody():
 
 def test_a_caller_that_leaves_before_its_turn_frees_its_place():
     fair = queue(slots=1)
-    places = enter(fair, "aaaa")
-    fair.leave(places[1])
-    fair.leave(places[1])
+    turns = enter(fair, "aaaa")
+    fair.leave(turns[1])
+    fair.leave(turns[1])
     enter(fair, "a")
-    fair.leave(places[0])
-    assert [place.has_slot for place in places] == [True, False, True, False]
+    fair.leave(turns[0])
+    assert [turn.has_slot for turn in turns] == [True, False, True, False]
 
 
 def test_a_thread_waits_for_a_slot_and_stops_when_its_check_fails():
@@ -144,22 +144,22 @@ def test_many_threads_never_hold_more_than_the_slots():
 
 def test_the_reserved_slot_is_for_a_key_without_a_slot():
     fair = FairQueue("queries", QueueLimits(4, 2, 6, 3, reserved_slots=1))
-    places = enter(fair, "aabb")
-    assert holders(places) == "aab"
+    turns = enter(fair, "aabb")
+    assert holders(turns) == "aab"
     [other] = enter(fair, "c")
     assert other.has_slot
     fair.leave(other)
-    assert holders(places) == "aab"
-    fair.leave(places[0])
-    assert holders(places) == "abb"
+    assert holders(turns) == "aab"
+    fair.leave(turns[0])
+    assert holders(turns) == "abb"
 
 
 def test_a_slot_that_was_given_up_counts_only_for_its_key():
     fair = queue(slots=1, per_key=1)
-    places = enter(fair, "aab")
-    fair.give_up(places[0])
-    assert holders(places) == "ab"
-    fair.leave(places[2])
-    assert holders(places) == "a"
-    fair.leave(places[0])
-    assert [place.has_slot for place in places] == [True, True, True]
+    turns = enter(fair, "aab")
+    fair.give_up(turns[0])
+    assert holders(turns) == "ab"
+    fair.leave(turns[2])
+    assert holders(turns) == "a"
+    fair.leave(turns[0])
+    assert [turn.has_slot for turn in turns] == [True, True, True]

@@ -69,7 +69,7 @@ def test_sixty_slow_previews_of_one_workspace_leave_another_its_answers(
 
 
 def fill(queue: FairQueue, key: str) -> None:
-    """Occupy every slot and place in the queue that the key may have."""
+    """Occupy every slot and every turn in the queue that the key may have."""
     for _ in range(queue.limits.slots_per_key + queue.limits.waiting_per_key):
         queue.enter(key, lambda: None)
 

@@ -39,8 +39,8 @@ class QueueLimits:
 
 
 @dataclass(eq=False, slots=True)
-class Place:
-    """A place in a queue. has_slot: whether it holds a slot. wake: called when the place gets a
+class Turn:
+    """A caller's turn in a queue. has_slot: whether it holds a slot. wake: called when it gets a
     slot. is_overdue: whether others may use its slot, see `FairQueue.give_up`.
     """
 
@@ -66,93 +66,93 @@ class FairQueue:
         self._noun, self._code, self._retry_after_s = noun, code, retry_after_s
         self._held: Counter[Hashable] = Counter()
         self._overdue = 0
-        self._waiting: OrderedDict[Hashable, deque[Place]] = OrderedDict()
+        self._waiting: OrderedDict[Hashable, deque[Turn]] = OrderedDict()
         """Keys with waiting callers; the key whose turn is next comes first."""
         self._waiting_count = 0
         self._lock = Lock()
 
-    def enter(self, key: Hashable, wake: Callable[[], object]) -> Place:
-        """Join the queue. If no slot is free, `wake` is called once the place gets a slot.
+    def enter(self, key: Hashable, wake: Callable[[], object]) -> Turn:
+        """Join the queue. If no slot is free, `wake` is called once the turn gets a slot.
 
-        Pass every place to `leave` in the end. wake: must not block. Raises `QueueFull` if too many
+        Pass every turn to `leave` in the end. wake: must not block. Raises `QueueFull` if too many
         callers are waiting.
         """
-        place = Place(key, wake)
+        turn = Turn(key, wake)
         with self._lock:
             own = self._waiting.get(key, ())
             # If a slot is free, this key may take it, because keys that wait already hold their
             # maximum.
             if not own and self._has_free_slot(key):
-                self._give(place)
-                return place
+                self._give(turn)
+                return turn
             self._refuse_if_full(key, len(own))
-            self._waiting.setdefault(key, deque()).append(place)
+            self._waiting.setdefault(key, deque()).append(turn)
             self._waiting_count += 1
-        return place
+        return turn
 
-    def leave(self, place: Place) -> None:
+    def leave(self, turn: Turn) -> None:
         """Return the slot, or stop waiting for one. Leaving again changes nothing."""
         with self._lock:
-            if place.has_left:
+            if turn.has_left:
                 return
-            place.has_left = True
-            self._overdue -= place.is_overdue
-            if place.has_slot:
-                self._held[place.key] -= 1
-                if not self._held[place.key]:
-                    del self._held[place.key]
+            turn.has_left = True
+            self._overdue -= turn.is_overdue
+            if turn.has_slot:
+                self._held[turn.key] -= 1
+                if not self._held[turn.key]:
+                    del self._held[turn.key]
                 self._give_free_slots()
                 return
-            own = self._waiting[place.key]
-            own.remove(place)
+            own = self._waiting[turn.key]
+            own.remove(turn)
             self._waiting_count -= 1
             if not own:
-                del self._waiting[place.key]
+                del self._waiting[turn.key]
 
-    def give_up(self, place: Place) -> None:
+    def give_up(self, turn: Turn) -> None:
         """Let other keys use a slot whose work has not ended in time.
 
         The slot still counts for its own key until `leave`, so that a key whose work never ends
         cannot take one slot after another.
         """
         with self._lock:
-            place.is_overdue = True
+            turn.is_overdue = True
             self._overdue += 1
             self._give_free_slots()
 
     @contextmanager
-    def slot(self, key: Hashable, check: Callable[[], object] = lambda: None) -> Iterator[Place]:
+    def slot(self, key: Hashable, check: Callable[[], object] = lambda: None) -> Iterator[Turn]:
         """Hold a slot during the context. The thread waits until a slot is free.
 
-        A place that was given up is not left at the end of the context: whoever gave it up calls
-        `leave` when its work has ended.
+        The context does not leave a turn that was given up: whoever gave it up calls `leave` when
+        its work has ended.
 
         check: called regularly during the wait; an exception that it raises ends the wait. Raises
         `QueueFull` if too many callers are waiting.
         """
         has_slot = Event()
-        place = self.enter(key, has_slot.set)
+        turn = self.enter(key, has_slot.set)
         try:
             check()
-            while not place.has_slot and not has_slot.wait(_CHECK_S):
+            while not turn.has_slot and not has_slot.wait(_CHECK_S):
                 check()
-            yield place
+            yield turn
         finally:
-            if not place.is_overdue:
-                self.leave(place)
+            if not turn.is_overdue:
+                self.leave(turn)
 
     @asynccontextmanager
     async def slot_async(self, key: Hashable) -> AsyncIterator[None]:
         """Like `slot`, for a coroutine."""
         has_slot = asyncio.Event()
         loop = asyncio.get_running_loop()
-        place = self.enter(key, partial(loop.call_soon_threadsafe, has_slot.set))
+        turn = self.enter(key, partial(loop.call_soon_threadsafe, has_slot.set))
         try:
-            if not place.has_slot:
+            if not turn.has_slot:
                 await has_slot.wait()
             yield
         finally:
-            self.leave(place)
+            self.leave(turn)
 
     async def run(self, key: Hashable, call: Callable[..., T], *arguments: object) -> T:
         """Run a blocking call in a thread that holds a slot, and return its result.
@@ -167,22 +167,22 @@ class FairQueue:
         free, own = self.limits.slots - self._held.total() + self._overdue, self._held[key]
         return own < self.limits.slots_per_key and free > (self.limits.reserved_slots if own else 0)
 
-    def _give(self, place: Place) -> None:
-        self._held[place.key] += 1
-        place.has_slot = True
+    def _give(self, turn: Turn) -> None:
+        self._held[turn.key] += 1
+        turn.has_slot = True
 
     def _give_free_slots(self) -> None:
-        while turn := next(
+        while waiting := next(
             (item for item in self._waiting.items() if self._has_free_slot(item[0])), None
         ):
-            key, own = turn
+            key, own = waiting
             del self._waiting[key]
-            place = own.popleft()
+            turn = own.popleft()
             self._waiting_count -= 1
             if own:
                 self._waiting[key] = own  # the key's next turn comes after all other keys
-            self._give(place)
-            place.wake()
+            self._give(turn)
+            turn.wake()
 
     def _refuse_if_full(self, key: Hashable, own_waiting: int) -> None:
         if own_waiting >= self.limits.waiting_per_key:

@@ -163,7 +163,7 @@ class JobService:
         Raises `QueueFull` if there are too many unfinished jobs.
         """
         may_run = asyncio.Event()
-        place = self._running_jobs.enter(workspace_id, may_run.set)
+        turn = self._running_jobs.enter(workspace_id, may_run.set)
         now_ms = self._clock()
         job = Job(
             id=new_id("job", now_ms),
@@ -175,9 +175,9 @@ class JobService:
         try:
             await to_thread.run_sync(self._add, job)
         except BaseException:
-            self._running_jobs.leave(place)
+            self._running_jobs.leave(turn)
             raise
-        if place.has_slot:
+        if turn.has_slot:
             may_run.set()
         own = self._own[job.id] = _OwnJob(job.id, workspace_id, Work(owner=workspace_id))
         own.task = asyncio.create_task(self._run(own, request, compute, may_run))
@@ -186,7 +186,7 @@ class JobService:
 
         # Use a callback, because a task that is cancelled at once never enters `_run`.
         def leave(_: object) -> None:
-            self._running_jobs.leave(place)
+            self._running_jobs.leave(turn)
             del self._own[job.id]
 
         own.task.add_done_callback(leave)
