@@ -44,7 +44,7 @@ _RIGHTS = (*CLUSTER_RIGHTS, "GRANT READ ON FILE", "GRANT CREATE TEMPORARY TABLE 
 _TICKS = sysconf("SC_CLK_TCK")
 _SHIPMENTS = 1_000
 _RECEIVED = "SELECT sum(value) FROM system.events WHERE event = 'NetworkReceiveBytes'"
-_ALL = "SELECT * FROM ranked ORDER BY is_total DESC, place"
+_ALL = "SELECT * FROM ranked ORDER BY is_total DESC, rank"
 _UNITS = "SELECT count(), sum(cityHash64(unit, keys, reached, entry_ts, done_ts)) FROM counted"
 _LOCAL = {**ENGINE_SETTINGS, "distributed_foreground_insert": 1, "prefer_localhost_replica": 1}
 

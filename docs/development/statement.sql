@@ -710,7 +710,7 @@ WITH
                 PARTITION BY is_total ORDER BY counted[1] DESC NULLS LAST,
                 (texts[1]) = '' ASC,
                 texts[1] ASC
-            ) AS place,
+            ) AS rank,
             count() OVER () - 1 AS cohort_count
         FROM grouped
         ANY LEFT JOIN
@@ -737,7 +737,7 @@ WITH
     )
 SELECT *
 FROM ranked
-WHERE is_total OR ((place >= {p14:UInt64}) AND (place <= {p15:UInt64}))
+WHERE is_total OR ((rank >= {p14:UInt64}) AND (rank <= {p15:UInt64}))
 ORDER BY
     is_total DESC,
-    place ASC
+    rank ASC

@@ -2,7 +2,7 @@
 
 traffic   clicks of links, and the installs and opens that they led to, by value
     groups    one row per value with all figures, and the total
-    placed    groups in their order
+    ordered   groups in their order
 
 With a funnel, the relations of its report come first. Its cohorts are values of the touch.
 """
@@ -61,17 +61,17 @@ def campaigns(
     relations["traffic"] = _traffic(traffic, binder)
     relations["groups"] = _groups(funnel)
     order = ", ".join(f"{name} DESC" for name in dict.fromkeys((sort.value, *FIGURES)))
-    relations["placed"] = f"""
-    SELECT *, row_number() OVER (PARTITION BY is_total ORDER BY {order}, value = '', value) AS place
+    relations["ordered"] = f"""
+    SELECT *, row_number() OVER (PARTITION BY is_total ORDER BY {order}, value = '', value) AS rank
     FROM groups"""
     selected = "1"
     if page is not None:
         first = binder.bind("UInt64", page.offset + 1)
         last = binder.bind("UInt64", page.offset + page.size)
-        selected = f"(is_total OR place BETWEEN {first} AND {last})"
+        selected = f"(is_total OR rank BETWEEN {first} AND {last})"
     tail = f"""
     SELECT is_total, value, groups, {", ".join(FIGURES)}
-    FROM placed WHERE {selected} ORDER BY is_total DESC, place"""
+    FROM ordered WHERE {selected} ORDER BY is_total DESC, rank"""
     if funnel is not None:
         return compose(funnel, relations, tail)
     return Statement(with_relations(relations, tail), binder.values)

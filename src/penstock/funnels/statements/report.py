@@ -33,8 +33,8 @@ def build(
     first = plan.binder.bind("UInt64", params.page.offset + 1)
     last = plan.binder.bind("UInt64", params.page.offset + params.page.size)
     tail = f"""
-    SELECT * FROM ranked WHERE is_total OR place BETWEEN {first} AND {last}
-    ORDER BY is_total DESC, place"""
+    SELECT * FROM ranked WHERE is_total OR rank BETWEEN {first} AND {last}
+    ORDER BY is_total DESC, rank"""
     return compose(plan, relations, tail)
 
 
@@ -49,7 +49,7 @@ def build_export(
     The columns are the same as in `build`. There are no rows if there is nothing to count.
     """
     plan = Plan(definition, params, profile)
-    tail = "SELECT * FROM ranked ORDER BY is_total DESC, place"
+    tail = "SELECT * FROM ranked ORDER BY is_total DESC, rank"
     return compose(plan, report_relations(plan, strategy), tail)
 
 
@@ -140,14 +140,14 @@ def _ranked(plan: Plan) -> str:
     columns = f"median_ms, {figures.LISTS}"
     if not plan.breadth:
         return f"""
-    SELECT 1 AS is_total, CAST([], 'Array(String)') AS texts, {columns}, 1 AS place,
+    SELECT 1 AS is_total, CAST([], 'Array(String)') AS texts, {columns}, 1 AS rank,
            1 AS cohort_count
     FROM grouped"""
-    places = range(1, plan.breadth + 1)
-    order = ", ".join([*_sorting(plan), *(f"texts[{j}] = '', texts[{j}]" for j in places)])
+    numbers = range(1, plan.breadth + 1)
+    order = ", ".join([*_sorting(plan), *(f"texts[{j}] = '', texts[{j}]" for j in numbers)])
     return f"""
     SELECT is_total, arrayResize(known.texts, {plan.breadth}) AS texts, {columns}, missing,
-           row_number() OVER (PARTITION BY is_total ORDER BY {order}) AS place,
+           row_number() OVER (PARTITION BY is_total ORDER BY {order}) AS rank,
            count() OVER () - 1 AS cohort_count
     FROM grouped LEFT ANY JOIN ({known_texts(plan)}) AS known ON grouped.keys = known.keys
     WHERE is_total OR {figures.ENTERED} > 0"""
