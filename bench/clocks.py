@@ -51,7 +51,7 @@ def transit_ms(chance: random.Random) -> int:
 
 
 def arrived(events: list[Sent]) -> Iterable[tuple[int, Sent]]:
-    return sorted(enumerate(events), key=lambda place: place[1].arrives_ms)
+    return sorted(enumerate(events), key=lambda pair: pair[1].arrives_ms)
 
 
 def before(events: list[Sent]) -> list[int]:
@@ -68,10 +68,10 @@ def before(events: list[Sent]) -> list[int]:
 def by_device(events: list[Sent]) -> list[int]:
     """Apply the server's rule for `sentAt`."""
     stored, clock = [0] * len(events), None
-    for place, (at_ms, arrives_ms, clock_ms) in arrived(events):
+    for index, (at_ms, arrives_ms, clock_ms) in arrived(events):
         reading = ClockReading(at_ms + clock_ms - arrives_ms)
         clock = clock_after(clock, reading, arrives_ms)
-        stored[place] = at_ms + clock_ms - error_by_device(clock, reading)
+        stored[index] = at_ms + clock_ms - error_by_device(clock, reading)
     return stored
 
 
@@ -83,14 +83,14 @@ def measured(events: list[Sent]) -> list[int]:
     """
     stored = by_device(events)
     used: tuple[int, float] | None = None
-    for place, (at_ms, _, clock_ms) in enumerate(events):
-        answers = [sent for sent in events[:place] if sent.arrives_ms <= at_ms]
+    for index, (at_ms, _, clock_ms) in enumerate(events):
+        answers = [sent for sent in events[:index] if sent.arrives_ms <= at_ms]
         if answers:
             offset_ms = estimate_ms(min(answers, key=lambda sent: sent.arrives_ms - sent.at_ms))
-            before_ms, earlier_ms = used or (events[place - 1].at_ms, applied_ms(stored, events))
+            before_ms, earlier_ms = used or (events[index - 1].at_ms, applied_ms(stored, events))
             offset_ms = max(offset_ms, earlier_ms - (at_ms - before_ms) / 2)
             used = at_ms, offset_ms
-            stored[place] = at_ms + clock_ms + round(offset_ms)
+            stored[index] = at_ms + clock_ms + round(offset_ms)
     return stored
 
 

@@ -99,9 +99,9 @@ class Template:
         after_ms = started[attempt] + np.where(kind == _TIED, 0, nth * pace[attempt])
         noise = random.integers(0, 20, len(attempt))
         names = [f"noise_{n}" for n in range(20)] + [f"step_{k + 1}" for k in range(dataset.steps)]
-        place = {name: rank for rank, name in enumerate(sorted(names))}
+        rank_of = {name: rank for rank, name in enumerate(sorted(names))}
         named = np.where(step == 0, noise, 19 + step)
-        by_name = np.array([place[name] for name in names])[named]
+        by_name = np.array([rank_of[name] for name in names])[named]
         order = np.lexsort((after_ms, by_name))
         self.names, self.name = names, named[order]
         self.attempt, self.nth, self.kind = attempt[order], nth[order], kind[order]

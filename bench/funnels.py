@@ -107,8 +107,8 @@ class StoredFunnel(DirectFunnel):
         self.warehouse.query(statement.sql, statement.parameters)
 
     def profile(self) -> DataProfile:
-        places = tuple(range(1, len(self.definition.breakdown_properties) + 1))
-        return replace(super().profile(), build=StoredBuild(self.mark.build, places))
+        positions = tuple(range(1, len(self.definition.breakdown_properties) + 1))
+        return replace(super().profile(), build=StoredBuild(self.mark.build, positions))
 
     def share_of_events(self) -> float:
         """Return the size of stored outcomes on disk, as a fraction of the size of the events."""

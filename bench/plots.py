@@ -46,8 +46,8 @@ def draw(table: Table, plot: Plot, file: Path) -> None:
         if plot.kind == "lines":
             _lines(axes, series)
         else:
-            place = [column.name for column in table.columns].index(plot.x)
-            _bars(axes, series, list(dict.fromkeys(row[place] for row in table.rows)))
+            index = [column.name for column in table.columns].index(plot.x)
+            _bars(axes, series, list(dict.fromkeys(row[index] for row in table.rows)))
         axes.set_title(table.title)
         axes.set_xlabel(plot.x)
         axes.set_ylabel(plot.y_label)
@@ -59,14 +59,14 @@ def draw(table: Table, plot: Plot, file: Path) -> None:
 
 def _series(table: Table, plot: Plot) -> Series:
     """Return the points of each line, or the bars of each colour, without empty cells."""
-    place = {column.name: index for index, column in enumerate(table.columns)}
+    position = {column.name: index for index, column in enumerate(table.columns)}
     series: dict[str, list[tuple[Cell, float]]] = {}
     for row in table.rows:
         for y in plot.y:
-            value = row[place[y]]
+            value = row[position[y]]
             if value is not None:
-                name = str(row[place[plot.series]]) if plot.series else y
-                series.setdefault(name, []).append((row[place[plot.x]], float(value)))
+                name = str(row[position[plot.series]]) if plot.series else y
+                series.setdefault(name, []).append((row[position[plot.x]], float(value)))
     return series
 
 

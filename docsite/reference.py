@@ -66,7 +66,7 @@ def _operation(operation: Operation) -> Iterator[str]:
         yield f"{cleandoc(operation.description)}\n"
     if operation.parameters:
         yield "Parameters:\n"
-        yield from [_field(field, f"{place}, ") for place, field in operation.parameters]
+        yield from [_field(field, f"{location}, ") for location, field in operation.parameters]
         yield ""
     if operation.body:
         yield f"Body: {cleandoc(operation.body_text)}\n" if operation.body_text else "Body:\n"
@@ -130,12 +130,12 @@ def _shapes(shapes: Sequence[Shape]) -> Iterator[str]:
         yield ""
 
 
-def _field(field: Field, place: str = "") -> str:
+def _field(field: Field, location: str = "") -> str:
     """Format a field as one item of a list."""
     name = f"`{field.name}`: " if field.name else ""
-    required = ", required" if field.required and not place.startswith("path") else ""
+    required = ", required" if field.required and not location.startswith("path") else ""
     meaning = f". {' '.join(field.description.split())}" if field.description else ""
-    return f"- {name}{place}{_type(field.type)}{required}{meaning}"
+    return f"- {name}{location}{_type(field.type)}{required}{meaning}"
 
 
 def _type(runs: TypeText) -> str:

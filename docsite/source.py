@@ -48,15 +48,15 @@ def _relink(text: str, page: Path, folder: Path) -> str:
 
 
 def _copied(path: Path, folder: Path) -> Path:
-    """Return the place of a page or file in the site. Copies a file there."""
+    """Return the path of a page or file in the site. Copies a file there."""
     if path in all_pages():
         return site_name(path)
     if not (ROOT / path).is_file():
         raise SystemExit(f"A page links to {path}, which is not a file")
-    place = path.relative_to("docs") if path.is_relative_to("docs/images") else "files" / path
-    (folder / place).parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(ROOT / path, folder / place)
-    return place
+    target = path.relative_to("docs") if path.is_relative_to("docs/images") else "files" / path
+    (folder / target).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(ROOT / path, folder / target)
+    return target
 
 
 def _contents() -> str:

@@ -56,8 +56,8 @@ def test_no_network_address_is_stored_and_agents_only_in_the_quarantine(service,
 def test_the_named_tables_of_the_metadata_database_exist():
     named = {
         name
-        for _, place, _ in rows_below("What is stored about visitors")
-        for part in re.findall(r"metadata database, ((?:`\w+`(?:, )?)+)", place)
+        for _, store, _ in rows_below("What is stored about visitors")
+        for part in re.findall(r"metadata database, ((?:`\w+`(?:, )?)+)", store)
         for name in re.findall(r"`(\w+)`", part)
     }
     assert len(named) > 10

@@ -10,7 +10,7 @@ from sqlalchemy import create_engine, text
 from penstock.http.schema import Iso, Record
 
 
-class PlaceRecord(Record):
+class ShopRecord(Record):
     name: str
     opened_at: Iso
 
@@ -19,12 +19,12 @@ class VisitRecord(Record):
     id: str
     created_at: Iso
     left_at: Iso | None
-    place: PlaceRecord | None = None
-    notes: Annotated[tuple[PlaceRecord, ...], Field(description="Other places.")] = ()
+    shop: ShopRecord | None = None
+    notes: Annotated[tuple[ShopRecord, ...], Field(description="Other shops.")] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Shop:
     name: str
     opened_at_ms: int
 
@@ -34,11 +34,11 @@ class Visit:
     id: str
     created_at_ms: int
     left_at_ms: int | None
-    place: Place
-    notes: tuple[Place, ...]
+    shop: Shop
+    notes: tuple[Shop, ...]
 
 
-CAFE = Place("Café", 1_500)
+CAFE = Shop("Café", 1_500)
 CAFE_JSON = {"name": "Café", "openedAt": "1970-01-01T00:00:01.500Z"}
 
 
@@ -48,7 +48,7 @@ def test_a_record_is_read_from_a_plain_type_with_all_its_parts():
         "id": "v1",
         "createdAt": "1970-01-01T00:00:00.000Z",
         "leftAt": None,
-        "place": CAFE_JSON,
+        "shop": CAFE_JSON,
         "notes": [CAFE_JSON, CAFE_JSON],
     }
 
@@ -58,13 +58,13 @@ def test_a_record_is_read_from_a_row_and_fields_without_a_column_have_their_defa
         row = db.execute(
             text("SELECT 'v1' AS id, 1000 AS created_at, NULL AS left_at, 2 AS unused")
         ).one()
-    record = VisitRecord.from_object(row, place=CAFE)
+    record = VisitRecord.from_object(row, shop=CAFE)
     assert (record.id, record.created_at, record.left_at) == (
         "v1",
         "1970-01-01T00:00:01.000Z",
         None,
     )
-    assert (record.place, record.notes) == (PlaceRecord(name="Café", opened_at=1_500), ())
+    assert (record.shop, record.notes) == (ShopRecord(name="Café", opened_at=1_500), ())
 
 
 def test_other_values_replace_those_of_the_object():
@@ -73,14 +73,14 @@ def test_other_values_replace_those_of_the_object():
 
 
 def test_a_record_of_a_record_keeps_its_times():
-    first = PlaceRecord.from_object(CAFE)
-    assert PlaceRecord.from_object(first) == first
-    assert VisitRecord(id="v1", created_at=0, left_at=0, place=first).place is first
+    first = ShopRecord.from_object(CAFE)
+    assert ShopRecord.from_object(first) == first
+    assert VisitRecord(id="v1", created_at=0, left_at=0, shop=first).shop is first
 
 
 @pytest.mark.parametrize("source", [object(), None, "text", 5])
 def test_an_object_without_the_fields_is_no_record(source):
     with pytest.raises(ValidationError):
-        PlaceRecord.from_object(source)
+        ShopRecord.from_object(source)
     with pytest.raises(ValidationError):
-        VisitRecord(id="v1", created_at=0, left_at=0, place=source or "text")
+        VisitRecord(id="v1", created_at=0, left_at=0, shop=source or "text")

@@ -290,7 +290,7 @@ def described(document: dict[str, Any]) -> Iterator[Operation]:
                     "properties", {}
                 ):
                     website_in = "body"
-            parameters = tuple(name for place, name in where if place == "path")
+            parameters = tuple(name for kind, name in where if kind == "path")
             required = tuple(
                 record["name"]
                 for record in operation["parameters"]

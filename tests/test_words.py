@@ -64,11 +64,11 @@ EXAMPLES = {
 class Piece(NamedTuple):
     """A docstring or a comment as one line."""
 
-    place: str
+    location: str
     text: str
 
 
-def _places() -> list[str]:
+def _folders() -> list[str]:
     rooms = {path.parent for path in SOURCE.rglob("*.py")}
     sdk = {path.parent for path in (ROOT / "sdk" / "python" / "src").rglob("*.py")}
     beside = {ROOT / "bench", ROOT / "docsite", ROOT / "examples"}
@@ -76,14 +76,14 @@ def _places() -> list[str]:
     return [*folders, "tests"]
 
 
-def _files(place: str) -> Iterator[Path]:
+def _files(folder: str) -> Iterator[Path]:
     """The sources of a folder, and the helpers below `tests`. Released migrations never change."""
-    if place == "tests":
-        for path in sorted((ROOT / place).rglob("*.py")):
+    if folder == "tests":
+        for path in sorted((ROOT / folder).rglob("*.py")):
             if not path.name.startswith("test_"):
                 yield path
-    elif "migrations/versions" not in place:
-        yield from sorted((ROOT / place).glob("[!0-9]*.py"))
+    elif "migrations/versions" not in folder:
+        yield from sorted((ROOT / folder).glob("[!0-9]*.py"))
 
 
 @cache
@@ -130,11 +130,11 @@ def _offences(text: str) -> list[str]:
 
 
 @pytest.mark.usefixtures("warehouse")
-@pytest.mark.parametrize("place", _places())
-def test_texts_in_code_are_plain_english(place: str) -> None:
+@pytest.mark.parametrize("folder", _folders())
+def test_texts_in_code_are_plain_english(folder: str) -> None:
     offenders = [
-        f"{piece.place}: {advice}: {piece.text[:90]}"
-        for path in _files(place)
+        f"{piece.location}: {advice}: {piece.text[:90]}"
+        for path in _files(folder)
         for piece in _pieces(path)
         for advice in _offences(piece.text)
     ]

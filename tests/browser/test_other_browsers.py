@@ -105,7 +105,7 @@ def test_a_journey_is_stored_once_in_order_and_with_its_times(
     for number in range(ROUNDS):
         host.fail(*FAULTS)
         tab.run("history.pushState({}, '', arguments[0])", f"/{number}")
-        new = [f"step-{number}-{place}" for place in range(PER_ROUND)]
+        new = [f"step-{number}-{index}" for index in range(PER_ROUND)]
         created_s |= dict.fromkeys(new, time.time())
         attempts.add(tab.run(TRACK, new))
         names += new

@@ -463,11 +463,11 @@ def test_unusual_but_valid_parameters_are_accepted(workspace):
 def test_traits_are_listed_with_the_numbers_of_their_visitors(workspace):
     take(workspace, {"event": "e", "properties": {"plan": "pro"}})
     traits = [{"plan": "pro", "age": 5}, {"plan": "basic"}, {"plan": 5}, {"plan": "pro"}]
-    for place, of_user in enumerate([*traits, {"plan": {}}]):
+    for index, of_user in enumerate([*traits, {"plan": {}}]):
         body = {
             "websiteId": workspace.website_id,
-            "visitorId": f"v{place}",
-            "userId": f"u{place}",
+            "visitorId": f"v{index}",
+            "userId": f"u{index}",
             "traits": of_user,
         }
         assert workspace.client.post("/api/identify", json=body).status_code == 200

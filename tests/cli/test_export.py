@@ -344,8 +344,8 @@ def test_the_documented_model_of_dbt_reads_an_export(shop):
 
     def location(name, table):
         assert table in [each["name"] for each in sources[name]["tables"]]
-        place = sources[name]["config"]["meta"]["external_location"]
-        return f"'{place.format(name=table)}'"
+        template = sources[name]["config"]["meta"]["external_location"]
+        return f"'{template.format(name=table)}'"
 
     for name, source in sources.items():
         for table in source["tables"]:

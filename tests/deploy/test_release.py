@@ -112,8 +112,8 @@ def test_the_wheel_alone_shows_the_funnel_of_the_demo(checkout: Path, tmp_path: 
     (site / "dependencies.pth").write_text(str(Path(pytest.__file__).parents[1]))
     version = succeed(tmp_path, python, "-m", "penstock.cli.main", "--version")
     assert version == f"penstock {NEXT}\n"
-    place = succeed(tmp_path, python, "-c", "import penstock; print(penstock.__file__)")
-    assert Path(place.strip()).is_relative_to(site)
+    file = succeed(tmp_path, python, "-c", "import penstock; print(penstock.__file__)")
+    assert Path(file.strip()).is_relative_to(site)
     with demo_output([python, "-m", "penstock.cli.main"], tmp_path) as shown:
         assert "checkout_started" in shown
         assert_pages_and_funnel_are_there(shown)

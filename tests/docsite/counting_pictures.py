@@ -175,8 +175,8 @@ def _lane(words: str, trace: Json, row: int) -> str:
         f'<text class="unit" x="16" y="{y - 44}">{escape(title)}</text>',
         f'<line x1="16" y1="{y}" x2="{end}" y2="{y}"/>',
     ]
-    for place, event in enumerate(trace["events"]):
-        x = _SLOT * place + 66
+    for index, event in enumerate(trace["events"]):
+        x = _SLOT * index + 66
         seconds = (_milliseconds(event["occurredAt"]) - start) // 1000
         number = event["sequenceNumber"]
         time = f"{seconds:,} s" + ("" if number is None else f", number {number}")

@@ -60,10 +60,10 @@ def record_examples(recorder: Recorder) -> list[Json]:
 def _use_settings(recorder: Recorder, website_id: str) -> None:
     """Read and change a workspace, its people, websites and keys."""
     call, browser = recorder.call, recorder.tenant.browser
-    place = {"website_id": website_id}
+    ids = {"website_id": website_id}
     call("GET", "/api/settings/websites", query={"pageSize": 1})
-    call("GET", "/api/settings/websites/{website_id}", **place)
-    call("PATCH", "/api/settings/websites/{website_id}", {"domain": "shop.example"}, **place)
+    call("GET", "/api/settings/websites/{website_id}", **ids)
+    call("PATCH", "/api/settings/websites/{website_id}", {"domain": "shop.example"}, **ids)
     call("PATCH", "/api/settings/workspace", {"queryTimeoutSeconds": 30}, client=browser)
     internal = [{"property": "host", "operator": "equals", "value": "localhost"}]
     call("PUT", "/api/settings/internal-traffic", {"filters": internal}, client=browser)
@@ -78,9 +78,9 @@ def _use_settings(recorder: Recorder, website_id: str) -> None:
     call("GET", "/api/settings/api-keys", query={"pageSize": 1}, client=browser)
     call("DELETE", "/api/settings/api-keys/{key_id}", client=browser, key_id=created["id"])
     secrets = "/api/settings/websites/{website_id}/identity-secrets"
-    call("POST", secrets, client=browser, **place)
-    call("GET", secrets, client=browser, **place)
-    call("DELETE", secrets, client=browser, **place)
+    call("POST", secrets, client=browser, **ids)
+    call("GET", secrets, client=browser, **ids)
+    call("DELETE", secrets, client=browser, **ids)
     call("GET", "/api/settings/audit-log", query={"pageSize": 1}, client=browser)
 
 
@@ -157,11 +157,11 @@ def _use_goals(recorder: Recorder) -> None:
 def _use_segments(recorder: Recorder) -> None:
     filters = [{"property": "plan", "operator": "equals", "value": "pro"}]
     segment = recorder.call("POST", "/api/segments", {"name": "Paying", "filters": filters})
-    place = {"segment_id": segment["id"]}
+    ids = {"segment_id": segment["id"]}
     recorder.call("GET", "/api/segments", query={"pageSize": 1})
-    recorder.call("GET", "/api/segments/{segment_id}", **place)
-    recorder.call("PATCH", "/api/segments/{segment_id}", {"name": "Customers"}, **place)
-    recorder.call("DELETE", "/api/segments/{segment_id}", **place)
+    recorder.call("GET", "/api/segments/{segment_id}", **ids)
+    recorder.call("PATCH", "/api/segments/{segment_id}", {"name": "Customers"}, **ids)
+    recorder.call("DELETE", "/api/segments/{segment_id}", **ids)
 
 
 def _use_funnels(recorder: Recorder, shop: Json) -> None:
@@ -178,50 +178,50 @@ def _use_funnels(recorder: Recorder, shop: Json) -> None:
     }
     call("POST", "/api/funnels/validate", definition)
     funnel = call("POST", "/api/funnels", definition)
-    place = {"funnel_id": funnel["id"]}
+    ids = {"funnel_id": funnel["id"]}
     call("GET", "/api/funnels", query={"pageSize": 1})
-    call("PATCH", "/api/funnels/{funnel_id}", {"folder": "Shop"}, **place)
-    call("GET", "/api/funnels/{funnel_id}", **place)
+    call("PATCH", "/api/funnels/{funnel_id}", {"folder": "Shop"}, **ids)
+    call("GET", "/api/funnels/{funnel_id}", **ids)
     days = {**shop, "startAt": "2026-05-01T00:00:00Z", "endAt": "2026-05-03T00:00:00Z"}
     for part in ("results", "verdict", "trend", "timing", "units"):
-        call("GET", f"/api/funnels/{{funnel_id}}/{part}", query=days, **place)
-    call("GET", "/api/funnels/{funnel_id}/export", query=days, **place)
-    call("GET", "/api/funnels/{funnel_id}/export/units", query=days, **place)
+        call("GET", f"/api/funnels/{{funnel_id}}/{part}", query=days, **ids)
+    call("GET", "/api/funnels/{funnel_id}/export", query=days, **ids)
+    call("GET", "/api/funnels/{funnel_id}/export/units", query=days, **ids)
     table = {**days, "cohort": '{"plan": "pro"}', "format": "ndjson"}
-    call("GET", "/api/funnels/{funnel_id}/unit-table", query=table, **place)
+    call("GET", "/api/funnels/{funnel_id}/unit-table", query=table, **ids)
     _use_cohorts(recorder, funnel["id"])
     trace = "/api/funnels/{funnel_id}/units/{unit}"
-    events = call("GET", trace, query=shop, unit="c-1", **place)["events"]
+    events = call("GET", trace, query=shop, unit="c-1", **ids)["events"]
     event = {**days, "eventId": events[0]["eventId"]}
-    call("GET", "/api/funnels/{funnel_id}/explain", query=event, **place)
+    call("GET", "/api/funnels/{funnel_id}/explain", query=event, **ids)
     by_plan, after_start = {**days, "property": "plan"}, {**days, "step": 1}
-    call("GET", "/api/funnels/{funnel_id}/compare", query=by_plan, **place)
-    call("GET", "/api/funnels/{funnel_id}/next", query=after_start, **place)
-    call("GET", "/api/funnels/{funnel_id}/drivers", query=after_start, **place)
+    call("GET", "/api/funnels/{funnel_id}/compare", query=by_plan, **ids)
+    call("GET", "/api/funnels/{funnel_id}/next", query=after_start, **ids)
+    call("GET", "/api/funnels/{funnel_id}/drivers", query=after_start, **ids)
     unhelped = {"eventType": "Event", "eventName": "help_opened", "hasEvent": "false"}
-    call("GET", "/api/funnels/{funnel_id}/units", query={**after_start, **unhelped}, **place)
-    call("GET", "/api/funnels/{funnel_id}/flows", query=after_start, **place)
+    call("GET", "/api/funnels/{funnel_id}/units", query={**after_start, **unhelped}, **ids)
+    call("GET", "/api/funnels/{funnel_id}/flows", query=after_start, **ids)
     earlier = {"compareStartAt": "2026-04-29T00:00:00Z", "compareEndAt": "2026-05-01T00:00:00Z"}
-    call("GET", "/api/funnels/{funnel_id}/periods", query={**days, **earlier}, **place)
-    call("GET", "/api/funnels/{funnel_id}/outcomes", **place)
-    call("DELETE", "/api/funnels/{funnel_id}/outcomes", **place)
+    call("GET", "/api/funnels/{funnel_id}/periods", query={**days, **earlier}, **ids)
+    call("GET", "/api/funnels/{funnel_id}/outcomes", **ids)
+    call("DELETE", "/api/funnels/{funnel_id}/outcomes", **ids)
     call("POST", "/api/funnels/preview", {**days, **definition})
     renamed = {**definition, "name": "Checkout to purchase"}
-    call("PUT", "/api/funnels/{funnel_id}", renamed, **place)
-    call("GET", "/api/funnels/{funnel_id}/revisions", query={"pageSize": 1}, **place)
-    call("DELETE", "/api/funnels/{funnel_id}", **place)
+    call("PUT", "/api/funnels/{funnel_id}", renamed, **ids)
+    call("GET", "/api/funnels/{funnel_id}/revisions", query={"pageSize": 1}, **ids)
+    call("DELETE", "/api/funnels/{funnel_id}", **ids)
 
 
 def _use_cohorts(recorder: Recorder, funnel_id: str) -> None:
     body = {"kind": "list", "funnelId": funnel_id, "parameters": {"step": "1"}}
     cohort = recorder.call("POST", "/api/cohorts", {"name": "Started", **body})
-    place = {"cohort_id": cohort["id"]}
+    ids = {"cohort_id": cohort["id"]}
     recorder.call("GET", "/api/cohorts", query={"pageSize": 1})
-    recorder.call("GET", "/api/cohorts/{cohort_id}", **place)
-    recorder.call("GET", "/api/cohorts/{cohort_id}/visitors", **place)
-    recorder.call("GET", "/api/cohorts/{cohort_id}/export", **place)
-    recorder.call("PATCH", "/api/cohorts/{cohort_id}", {"name": "Started a checkout"}, **place)
-    recorder.call("DELETE", "/api/cohorts/{cohort_id}", **place)
+    recorder.call("GET", "/api/cohorts/{cohort_id}", **ids)
+    recorder.call("GET", "/api/cohorts/{cohort_id}/visitors", **ids)
+    recorder.call("GET", "/api/cohorts/{cohort_id}/export", **ids)
+    recorder.call("PATCH", "/api/cohorts/{cohort_id}", {"name": "Started a checkout"}, **ids)
+    recorder.call("DELETE", "/api/cohorts/{cohort_id}", **ids)
 
 
 def _use_jobs(recorder: Recorder) -> None:
@@ -283,11 +283,11 @@ def _use_imports(recorder: Recorder, shop: Json) -> None:
 def _use_mappings(recorder: Recorder, columns: list[Json]) -> None:
     path, mapping = "/api/import-mappings", {"columns": columns}
     saved = recorder.call("POST", path, {"name": "Checkouts", "mapping": mapping})
-    place = {"mapping_id": saved["id"]}
+    ids = {"mapping_id": saved["id"]}
     recorder.call("GET", path, query={"pageSize": 1})
-    recorder.call("GET", f"{path}/{{mapping_id}}", **place)
-    recorder.call("PATCH", f"{path}/{{mapping_id}}", {"name": "Purchases"}, **place)
-    recorder.call("DELETE", f"{path}/{{mapping_id}}", **place)
+    recorder.call("GET", f"{path}/{{mapping_id}}", **ids)
+    recorder.call("PATCH", f"{path}/{{mapping_id}}", {"name": "Purchases"}, **ids)
+    recorder.call("DELETE", f"{path}/{{mapping_id}}", **ids)
 
 
 @contextmanager
@@ -308,9 +308,9 @@ def _paused_imports(recorder: Recorder) -> Iterator[None]:
 
 
 def _use_providers(recorder: Recorder, website_id: str) -> None:
-    call, place = recorder.call, {"website_id": website_id, "provider": "stripe"}
+    call, ids = recorder.call, {"website_id": website_id, "provider": "stripe"}
     path = "/api/settings/websites/{website_id}/providers"
-    call("PUT", f"{path}/{{provider}}", {"signingSecret": _SIGNING_SECRET}, **place)
+    call("PUT", f"{path}/{{provider}}", {"signingSecret": _SIGNING_SECRET}, **ids)
     call("GET", path, website_id=website_id)
     paid = {
         "id": "evt_1",
@@ -331,8 +331,8 @@ def _use_providers(recorder: Recorder, website_id: str) -> None:
     signature = WebhookSignature.generate_signature_header(body, _SIGNING_SECRET, now_s)
     headers = {"Content-Type": "application/json", "Stripe-Signature": signature}
     webhook = "/api/providers/{provider}/{website_id}"
-    call("POST", webhook, body, client=new_browser(recorder.tenant), headers=headers, **place)
-    call("DELETE", f"{path}/{{provider}}", **place)
+    call("POST", webhook, body, client=new_browser(recorder.tenant), headers=headers, **ids)
+    call("DELETE", f"{path}/{{provider}}", **ids)
 
 
 def _send_with_segment(recorder: Recorder, write_key: str) -> None:
@@ -395,8 +395,8 @@ def _use_links(recorder: Recorder, app_id: str) -> None:
         "utmSource": "newsletter",
     }
     link = call("POST", links, new)
-    place = {"link_id": link["id"]}
-    call("GET", f"{links}/{{link_id}}", **place)
+    link_id = {"link_id": link["id"]}
+    call("GET", f"{links}/{{link_id}}", **link_id)
     call("GET", links, query={"pageSize": 1})
     opened = {
         "websiteId": app_id,
@@ -409,7 +409,7 @@ def _use_links(recorder: Recorder, app_id: str) -> None:
     }
     resolved = call("POST", f"{links}/resolve", opened)
     for part in ("history", "matches", "stats", "qr"):
-        call("GET", f"{links}/{{link_id}}/{part}", **place)
+        call("GET", f"{links}/{{link_id}}/{part}", **link_id)
     call("GET", f"{links}/matches", query={"websiteId": app_id, "pageSize": 1})
     visitor = {"websiteId": app_id, "visitorId": resolved["visitorId"]}
     call("GET", f"{links}/attribution", query=visitor)

@@ -245,12 +245,12 @@ def test_a_documented_response_has_every_field_of_its_record(
     assert record.model_validate(answer).model_dump(mode="json") == answer
 
 
-def names_in(value: Any, place: str = "") -> set[str]:
+def names_in(value: Any, path: str = "") -> set[str]:
     if isinstance(value, list):
-        return {name for item in value for name in names_in(item, f"{place}[]")}
+        return {name for item in value for name in names_in(item, f"{path}[]")}
     if isinstance(value, dict):
-        return {name for key, item in value.items() for name in names_in(item, f"{place}.{key}")}
-    return {place}
+        return {name for key, item in value.items() for name in names_in(item, f"{path}.{key}")}
+    return {path}
 
 
 def test_the_documented_readiness_has_every_field(server: TestClient[Litestar]) -> None:
@@ -323,7 +323,7 @@ class Installation:
         (self.folder / name).write_text(text, "utf-8")
 
     def filled(self, text: str) -> str:
-        """A block with the places, IDs and addresses of this installation."""
+        """A block with the folders, IDs and addresses of this installation."""
         for shown, real in {
             "/var/lib/penstock-new": f"{self.folder}/new",
             "/var/lib/penstock": str(self.data),

@@ -38,8 +38,8 @@ def test_spellings_from_browsers(
 ) -> None:
     """at_once: in one batch, which the full validation reads; single items are read faster."""
     items = [
-        {"type": "pageview", field: page, "visitorId": "v", "timestamp": 1_700_000_000_000 + place}
-        for place, (_, page) in enumerate(pages)
+        {"type": "pageview", field: page, "visitorId": "v", "timestamp": 1_700_000_000_000 + index}
+        for index, (_, page) in enumerate(pages)
     ]
     bodies = [{"events": items}] if at_once else items
     for body in bodies:
@@ -54,8 +54,8 @@ def test_the_pages_of_events_and_of_imports(
     event = {"websiteId": site, "type": "event", "name": "e", "path": "/caf%C3%A9", **item}
     assert workspace.client.post("/api/track", json=event).is_success
     lines = [
-        {"type": "pageview", "path": path, **item, "timestamp": 1_700_000_000_001 + place}
-        for place, path in enumerate(["/caf%c3%a9", "/a b"])
+        {"type": "pageview", "path": path, **item, "timestamp": 1_700_000_000_001 + index}
+        for index, path in enumerate(["/caf%c3%a9", "/a b"])
     ]
     job = run_import(lines)
     assert job["accepted"] == 2
@@ -65,9 +65,9 @@ def test_the_pages_of_events_and_of_imports(
 def test_pages_of_the_tracking_protocol(
     server: TestClient[Litestar], site: str, stored: Stored
 ) -> None:
-    for place, (_, path) in enumerate(ALL):
+    for index, (_, path) in enumerate(ALL):
         page = {"path": path, "url": f"https://shop.example{path}"}
-        call = {"writeKey": site, "anonymousId": "a", "timestamp": f"2023-11-14T22:13:{place:02}Z"}
+        call = {"writeKey": site, "anonymousId": "a", "timestamp": f"2023-11-14T22:13:{index:02}Z"}
         answer = visitor(server).post("/v1/page", json={**call, "properties": page})
         assert answer.is_success, answer.text
     assert_one_path_each(stored, [path for path, _ in ALL])

@@ -111,7 +111,7 @@ def test_no_value_is_missing_in_the_count(value: Any) -> None:
     assert values_of(value) <= count_values(json.dumps(value).encode()) <= 2 * values_of(value)
 
 
-def test_a_fault_deep_in_a_long_list_names_its_place(post: Post, site: str) -> None:
+def test_a_fault_deep_in_a_long_list_names_its_path(post: Post, site: str) -> None:
     items = b"[" + b"[1]," * 3_000 + b'[{"a":1e999}]]'
     fields = {"properties": b'{"list":%s}' % items, "websiteId": json.dumps(site).encode()}
     answer = post("/api/track", event("/api/track", site, **fields))

@@ -54,7 +54,7 @@ def repeatedly(*actions: Any, every_s: float) -> Iterator[None]:
 
 
 def limit_file_size(service: Served, size: int) -> None:
-    """Every write beyond this place of a file fails, as EFBIG."""
+    """Every write beyond this position of a file fails, as EFBIG."""
     soft, hard = size, resource.RLIM_INFINITY
     resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (soft, hard))
 

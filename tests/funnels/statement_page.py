@@ -78,11 +78,11 @@ def wrapped(line: str) -> list[str]:
 def _longest_bracket(text: str) -> tuple[int, int] | None:
     """Return the positions of the outermost pair of brackets that contains the most text."""
     pairs, opened = [], 0
-    for place, depth_before, depth in _depths(text):
+    for index, depth_before, depth in _depths(text):
         if depth_before == 0 and depth == 1:
-            opened = place
+            opened = index
         elif depth_before == 1 and depth == 0:
-            pairs.append((opened, place))
+            pairs.append((opened, index))
     return max((pair for pair in pairs if pair[1] - pair[0] > 1), key=_length, default=None)
 
 
@@ -92,11 +92,11 @@ def _length(pair: tuple[int, int]) -> int:
 
 def _items(text: str) -> list[str]:
     """Split the text after its top-level commas, or before its top-level AND or OR."""
-    outside = {place for place, before, depth in _depths(text) if before == depth == 0}
-    places = [place + 1 for place in outside if text[place] == ","] or [
+    outside = {index for index, before, depth in _depths(text) if before == depth == 0}
+    commas = [index + 1 for index in outside if text[index] == ","] or [
         match.start() for match in re.finditer(r"(?<= )(AND|OR) ", text) if match.start() in outside
     ]
-    edges = [0, *sorted(places), len(text)]
+    edges = [0, *sorted(commas), len(text)]
     return [text[start:end].strip() for start, end in pairwise(edges)]
 
 
@@ -105,13 +105,13 @@ def _depths(text: str) -> list[tuple[int, int, int]]:
     after it.
     """
     depths, depth, quoted = [], 0, False
-    for place, character in enumerate(text):
+    for index, character in enumerate(text):
         quoted ^= character == "'"
         if quoted:
             continue
         before = depth
         depth += (character in _OPENING) - (character in _CLOSING)
-        depths.append((place, before, depth))
+        depths.append((index, before, depth))
     return depths
 
 

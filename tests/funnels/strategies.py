@@ -317,11 +317,11 @@ def funnels(draw: Callable[..., Any], unit: CountingUnit) -> tuple[Json, Mapping
         )
     )
     goals = {}
-    for place in draw(st.sampled_from([(), (), (), (), (0,), (0, 1)])):
-        if place < len(pool):
-            goals[f"Goal {place}"] = {**pool[place], "filters": pool[place]["filters"][:1]}
-            others = pool[place]["filters"][1:]
-            pool[place] = {"type": "Goal", "value": f"Goal {place}", "filters": others}
+    for position in draw(st.sampled_from([(), (), (), (), (0,), (0, 1)])):
+        if position < len(pool):
+            goals[f"Goal {position}"] = {**pool[position], "filters": pool[position]["filters"][:1]}
+            others = pool[position]["filters"][1:]
+            pool[position] = {"type": "Goal", "value": f"Goal {position}", "filters": others}
     rows = [row_of(shape, chosen, pool) for shape, chosen in shapes]
     while sum("diagnostic" not in row for row in rows) < 2:
         rows.append(pool[-1])
@@ -367,8 +367,8 @@ def with_exclusions(
             parent, *others = random.sample(pool, min(len(pool), random.choice((1, 1, 2))))
             exclusion = {**parent, "exclude": True, **({"or": others} if others else {})}
             # Diagnostic rows may stand on both sides.
-            place = len(changed) if random.random() < 0.5 else last_step(changed) + 1
-            changed.insert(place, exclusion)
+            index = len(changed) if random.random() < 0.5 else last_step(changed) + 1
+            changed.insert(index, exclusion)
         is_strict = kinds & 2 and steps and random.random() < 0.6
         changed.append({**row, "strict": True} if is_strict else row)
         steps += 1
@@ -379,15 +379,15 @@ def with_exclusions(
 def last_step(rows: Sequence[Json]) -> int:
     """Position of the last step."""
     return max(
-        place for place, row in enumerate(rows) if not row.keys() & {"diagnostic", "exclude"}
+        index for index, row in enumerate(rows) if not row.keys() & {"diagnostic", "exclude"}
     )
 
 
 def row_of(shape: str, chosen: Sequence[int], pool: Sequence[Json]) -> Json:
     """Build a row from the matches at the chosen positions of the pool."""
     is_group = shape.endswith("group") and len(set(chosen)) > 1
-    places = list(dict.fromkeys(chosen)) if is_group else chosen[: 1 if shape == "plain" else 3]
-    parent, *others = [pool[place] for place in places]
+    indexes = list(dict.fromkeys(chosen)) if is_group else chosen[: 1 if shape == "plain" else 3]
+    parent, *others = [pool[index] for index in indexes]
     row = dict(parent)
     if others:
         row["or"] = others
@@ -506,24 +506,24 @@ class Script:
 
     def events(self, who: int, start_ms: int, chosen: Sequence[EventChoice]) -> list[Event]:
         events, at_ms, target = [], start_ms, 0
-        for place, picks in enumerate(chosen):
+        for index, picks in enumerate(chosen):
             before_ms = at_ms
-            if place and picks.delay > 245:
+            if index and picks.delay > 245:
                 at_ms = max(at_ms, start_ms + self.edges[picks.delay % 3])
-            elif place:
+            elif index:
                 at_ms += (1, 0, 1, 2, 60_000, 0, 1, -1)[picks.delay % 8]
             if picks.target_choice % 16 < self.on_target:
                 options = self.targets[target % len(self.targets)]
                 match = options[picks.option % len(options)]
                 target += picks.target_choice % 16 < self.on_target - 2 and (
-                    place == 0 or at_ms > before_ms or picks.target_choice < 64
+                    index == 0 or at_ms > before_ms or picks.target_choice < 64
                 )
             else:
                 match = self.pool[picks.option % len(self.pool)]
-            events.append(self._event(who, place, at_ms, match, picks))
+            events.append(self._event(who, index, at_ms, match, picks))
         return events
 
-    def _event(self, who: int, place: int, at_ms: int, match: Json, picks: EventChoice) -> Event:
+    def _event(self, who: int, index: int, at_ms: int, match: Json, picks: EventChoice) -> Event:
         attempts = self.definition["countingUnit"] == "attempt"
         values = zip(self.keys, picks.values, strict=True)
         properties = {key: VALUES[value % len(VALUES)] for key, value in values if value < 230}
@@ -536,7 +536,7 @@ class Script:
             satisfy(match, properties, fields, picks.option)
         if self.definition["sequenceProperty"]:
             properties["n"] = (
-                place
+                index
                 if picks.number < 100 and self.numbers is NUMBERS[0]
                 else self.numbers[picks.number % len(self.numbers)]
             )

@@ -286,8 +286,8 @@ def test_comparisons_are_corrected_without_cohorts_that_have_too_few_units(
 def test_a_baseline_is_selected_by_value_and_type(scene: Scene) -> None:
     funnel_id = funnel(scene)
     values = ("1", 1, True, None, "null", 1.5, "")
-    for place, value in enumerate(values):
-        arm(scene, value, 10 + place, 2)
+    for index, value in enumerate(values):
+        arm(scene, value, 10 + index, 2)
     assert compare(scene, funnel_id)["baseline"]["cohort"] == {"variant": ""}, "the most entered"
     for value in values:
         record = compare(scene, funnel_id, baseline=json.dumps(value))

@@ -99,12 +99,12 @@ def test_a_visitor_counts_once_with_the_entry_that_leads_furthest(scene: Scene) 
 def test_thirty_rows(scene: Scene) -> None:
     names = [f"step {number}" for number in range(1, 21)]
     rows: list[str | Json] = []
-    for place, name in enumerate(names):
-        rows += [name] if place % 2 else [name, step(f"seen {place}", diagnostic=True)]
+    for index, name in enumerate(names):
+        rows += [name] if index % 2 else [name, step(f"seen {index}", diagnostic=True)]
     scene.track(
         scene.item(second, name, attempt="a1", n=second) for second, name in enumerate(names)
     )
-    scene.track(scene.item(place, f"seen {place}", attempt="a1") for place in range(0, 20, 2))
+    scene.track(scene.item(index, f"seen {index}", attempt="a1") for index in range(0, 20, 2))
     report = scene.results(scene.attempts(*rows))
     assert len(rows) == 30
     assert [row["count"] for row in report["aggregate"]["steps"]] == [1] * 20
@@ -192,8 +192,8 @@ VALUES: list[tuple[Any, Any]] = [
 @pytest.mark.slow("asks a report for every value")
 def test_values_keep_their_json_type_in_cohorts_and_their_filter(scene: Scene) -> None:
     scene.track(
-        scene.item(0, "A", visitor=f"v{place}", value=value)
-        for place, (value, _) in enumerate(VALUES)
+        scene.item(0, "A", visitor=f"v{index}", value=value)
+        for index, (value, _) in enumerate(VALUES)
     )
     scene.send_event(0, "A", visitor="without")
     funnel = scene.funnel("A", "B", breakdownProperties=["value"])
@@ -253,8 +253,8 @@ def test_event_names_with_unusual_characters(scene: Scene) -> None:
     """Each is the name of a step, and no event of another name completes it."""
     scene.track(
         item
-        for place, name in enumerate(UNUSUAL_NAMES)
-        for item in (scene.item(place, name, attempt="all"), scene.item(0, name, attempt=name))
+        for index, name in enumerate(UNUSUAL_NAMES)
+        for item in (scene.item(index, name, attempt="all"), scene.item(0, name, attempt=name))
     )
     steps = scene.results(scene.attempts(*UNUSUAL_NAMES))["aggregate"]["steps"]
     assert [row["value"] for row in steps] == UNUSUAL_NAMES

@@ -53,11 +53,11 @@ def test_story_in_the_reference_evaluation_and_in_a_trace(
     rows: list[str | Json], story: str, reached: int, assumed: int, ties: int
 ) -> None:
     events = []
-    for place, text in enumerate(story.split()):
+    for index, text in enumerate(story.split()):
         time, _, item = text.partition("/")
         properties = {"n": int(item[2:-1])} if len(item) > 1 else {}
         event = reference.Event(
-            f"e{place}", "w", "event", item[0], int(time) * 1000, "ann", "s", properties=properties
+            f"e{index}", "w", "event", item[0], int(time) * 1000, "ann", "s", properties=properties
         )
         events.append(event)
     history, funnel = reference.History(tuple(events)), funnel_of(rows)

@@ -92,11 +92,11 @@ ATTEMPTS = {
 def history_of(story: str) -> reference.History:
     """The events of a story, in the order in which they are told."""
     events = []
-    for place, text in enumerate(story.split()):
+    for index, text in enumerate(story.split()):
         time, _, item = text.partition("/")
         properties = {"attempt": "a1"} | ({"n": int(item[2:-1])} if len(item) > 1 else {})
         event = reference.Event(
-            f"e{place}", "w", "event", item[0], int(time) * 1000, "ann", "s", properties=properties
+            f"e{index}", "w", "event", item[0], int(time) * 1000, "ann", "s", properties=properties
         )
         events.append(event)
     return reference.History(tuple(events))

@@ -126,8 +126,8 @@ def test_an_export_has_every_figure_of_the_report(scene: Scene, form: str) -> No
 
     name = "'=Bought" if form == "csv" else "=Bought"
     assert {(row["step_1_name"], row["step_2_name"]) for row in (total, *cohorts)} == {("A", name)}
-    places = {(row["diagnostic_1_name"], row["diagnostic_1_where"]) for row in (total, *cohorts)}
-    assert places == {("F", "between steps 1 and 2")}
+    names = {(row["diagnostic_1_name"], row["diagnostic_1_where"]) for row in (total, *cohorts)}
+    assert names == {("F", "between steps 1 and 2")}
     for row, counts in zip(
         (total, *cohorts), [report["aggregate"], *report["cohorts"]["data"]], strict=True
     ):

@@ -81,16 +81,16 @@ def stored(warehouse: Warehouse, values: Sequence[Any]) -> tuple[Event, ...]:
         History(
             tuple(
                 Event(
-                    f"evt_{place:03}",
+                    f"evt_{index:03}",
                     "filters",
                     "event",
                     "a",
-                    START_MS + place,
+                    START_MS + index,
                     "ann",
                     "people",
                     properties=properties,
                 )
-                for place, properties in enumerate([{}, *property_sets])
+                for index, properties in enumerate([{}, *property_sets])
             )
         )
     )

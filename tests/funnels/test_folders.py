@@ -105,8 +105,8 @@ def test_the_page_groups_funnels_by_folder_and_those_of_none_come_last(workspace
     for name, folder in (("a", None), ("b", "Shop"), ("c", "App"), ("d", "Shop")):
         save(workspace.client, name, folder=folder)
     page = workspace.browser.get("/funnels").text
-    places = [page.index(f'data-folder="{folder}"') for folder in ("App", "Shop", "")]
-    assert places == sorted(places)
+    offsets = [page.index(f'data-folder="{folder}"') for folder in ("App", "Shop", "")]
+    assert offsets == sorted(offsets)
     only = workspace.browser.get("/funnels?folder=Shop").text
     assert only.count('hx-get="/funnels/fun_') == 2
     assert "This folder is empty" in workspace.browser.get("/funnels?folder=x").text

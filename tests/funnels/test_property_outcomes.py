@@ -130,8 +130,8 @@ class StoredFunnel:
     def compare(self, case: Case) -> None:
         """All figures and units; and the comparison in the background finds no difference."""
         direct = read_profile(self.warehouse, self.params)
-        places = range(1, len(self.definition.breakdown_properties) + 1)
-        stored = replace(direct, build=StoredBuild(self.mark.build, tuple(places)))
+        positions = range(1, len(self.definition.breakdown_properties) + 1)
+        stored = replace(direct, build=StoredBuild(self.mark.build, tuple(positions)))
         reports = [
             evaluate(self.warehouse, self.definition, self.params, profile=profile)
             for profile in (direct, stored)

@@ -247,7 +247,7 @@ def invalid(stored: StoredCase, unit: Unit, run: Run) -> int:
 def conflict_bits(stored: StoredCase, unit: Unit, run: Run) -> int:
     funnel, events = stored.units.funnel, stored.units.history(unit)
     return sum(
-        1 << place for place in range(len(run.values)) if conflicts(funnel, events, run, place)
+        1 << index for index in range(len(run.values)) if conflicts(funnel, events, run, index)
     )
 
 
@@ -343,21 +343,21 @@ def assert_timing(stored: StoredCase) -> None:
     n = len(stored.definition.steps)
     pairs = [(1, n), *((step, step + 1) for step in range(1, n))]
     [record] = stored.records(timing(stored.counted(), pairs, EDGES_MS))
-    for place, (first, last) in enumerate(pairs):
+    for index, (first, last) in enumerate(pairs):
         took = sorted(
             run.done_ms[last - 1] - run.done_ms[first - 1]
             for run in stored.selected.values()
             if run.reached >= last
         )
-        assert record[f"units_{place}"] == len(took)
+        assert record[f"units_{index}"] == len(took)
         bins = Counter(EDGES_MS[bisect_right(EDGES_MS, took_ms) - 1] for took_ms in took)
-        assert dict(record[f"bins_{place}"]) == bins
+        assert dict(record[f"bins_{index}"]) == bins
         if took:
-            assert record[f"quantiles_{place}"] == pytest.approx(
+            assert record[f"quantiles_{index}"] == pytest.approx(
                 np.quantile(took, QUANTILES).tolist()
             )
-            assert (record[f"least_{place}"], record[f"most_{place}"]) == (took[0], took[-1])
-            assert record[f"mean_{place}"] == pytest.approx(sum(took) / len(took))
+            assert (record[f"least_{index}"], record[f"most_{index}"]) == (took[0], took[-1])
+            assert record[f"mean_{index}"] == pytest.approx(sum(took) / len(took))
 
 
 def assert_events_after(stored: StoredCase, step: int, *, of_visitors: bool) -> int:

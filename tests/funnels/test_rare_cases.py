@@ -76,8 +76,8 @@ def test_two_entries_of_a_group_in_one_millisecond(
         (1, "C", 1, "z"),
     ]
     events = tuple(
-        event_at(f"evt_{place}", name, ms, n=number, plan=value)
-        for place, (ms, name, number, value) in enumerate(story)
+        event_at(f"evt_{index}", name, ms, n=number, plan=value)
+        for index, (ms, name, number, value) in enumerate(story)
     )
     a, b, c = ({"type": "Event", "value": name} for name in "ABC")
     funnel = {
@@ -137,8 +137,8 @@ def test_the_median_of_durations_of_many_years(warehouse: Warehouse, strategy: S
     years_ms = 12 * 366 * 86_400_000
     story = [("ann", "A", 0), ("ann", "B", years_ms), ("bob", "A", 0), ("bob", "B", years_ms + 4)]
     events = tuple(
-        event_at(f"evt_{place}", name, ms, visitor=visitor)
-        for place, (visitor, name, ms) in enumerate(story)
+        event_at(f"evt_{index}", name, ms, visitor=visitor)
+        for index, (visitor, name, ms) in enumerate(story)
     )
     funnel = {"conversionWindowSeconds": None, "steps": steps_of("A B")}
     assert_agreement(warehouse, case_of(funnel, events, START_MS + 3 * years_ms, strategy))
@@ -177,8 +177,8 @@ def test_an_exclusion_beside_events_that_step_order_has_read_before(
     what was refused may still exclude.
     """
     events = tuple(
-        event_at(f"evt_{place}", name, ms, n=number)
-        for place, (name, ms, number) in enumerate(story)
+        event_at(f"evt_{index}", name, ms, n=number)
+        for index, (name, ms, number) in enumerate(story)
     )
     funnel = {
         "conversionWindowSeconds": 3600,

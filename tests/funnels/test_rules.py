@@ -144,12 +144,12 @@ def test_worked_example_in_the_reference_evaluation(story: str, reached: int) ->
         "steps": [step(name) for name in "ABC"],
     }
     events = []
-    for place, text in enumerate(story.split()):
+    for index, text in enumerate(story.split()):
         time, _, item = text.partition("/")
         properties = {"attempt": "a1"} | ({"n": int(item[2:-1])} if len(item) > 1 else {})
         events.append(
             reference.Event(
-                f"e{place}",
+                f"e{index}",
                 "w",
                 "event",
                 item[0],
@@ -603,7 +603,7 @@ def test_rule17_reports_attribute_no_revenue(scene: Scene) -> None:
 
 
 def diagnostics(report: Json) -> list[tuple[str, int, int]]:
-    """The place, units and events of each diagnostic row."""
+    """The gap, units and events of each diagnostic row."""
     rows = report["aggregate"]["diagnostics"]
     return [(row["where"], row["units"], row["events"]) for row in rows]
 
@@ -682,7 +682,7 @@ def test_rule18_provider_events_need_the_attempt_id_and_a_verified_link(
     )[1][0][0]
     paid = [
         reference.Event(
-            f"paid-{place}",
+            f"paid-{index}",
             workspace.website_id,
             "event",
             "paid",
@@ -691,7 +691,7 @@ def test_rule18_provider_events_need_the_attempt_id_and_a_verified_link(
             source="provider",
             **case,
         )
-        for place, case in enumerate(cases.values())
+        for index, case in enumerate(cases.values())
     ]
     store(warehouse, reference.History(tuple(paid)))
     report = scene.results(funnel)
@@ -723,7 +723,7 @@ def test_rule18_an_attempt_with_only_provider_events_counts_the_verified_ones(
             workspace.website_id,
             "event",
             name,
-            scene.start_ms + 1000 * place,
+            scene.start_ms + 1000 * index,
             visitor,
             scope,
             source="provider",
@@ -731,7 +731,7 @@ def test_rule18_an_attempt_with_only_provider_events_counts_the_verified_ones(
             properties={"attempt": attempt},
         )
         for attempt, own in attempts.items()
-        for place, (name, (visitor, verified)) in enumerate(
+        for index, (name, (visitor, verified)) in enumerate(
             zip(("invoice", "paid"), own, strict=True)
         )
     ]
@@ -931,15 +931,15 @@ def test_rule21_a_changed_goal_recalculates_retained_history_and_results_name_it
 
 def test_rule22_variants_assigned_before_the_journey_compare_end_to_end(scene: Scene) -> None:
     funnel = scene.attempts("opened", "paywall", "paid", breakdownProperties=["paywall"])
-    for place in range(4):
+    for index in range(4):
         scene.story(
-            "0/opened 10/paywall 20/paid" if place < 3 else "0/opened",
-            attempt=f"a{place}",
+            "0/opened 10/paywall 20/paid" if index < 3 else "0/opened",
+            attempt=f"a{index}",
             paywall="short",
         )
         scene.story(
-            "0/opened 10/paywall" if place else "0/opened 10/paywall 20/paid",
-            attempt=f"b{place}",
+            "0/opened 10/paywall" if index else "0/opened 10/paywall 20/paid",
+            attempt=f"b{index}",
             paywall="long",
         )
     rates = {

@@ -67,7 +67,7 @@ def of_reference(
 ) -> dict[str, Any]:
     funnel = units.funnel
     above = [row for row in funnel.rows if row.is_diagnostic and is_reached(funnel, run, row)]
-    seen = {row.place: runs.seen_by(funnel, events, run, row) for row in above}
+    seen = {row.position: runs.seen_by(funnel, events, run, row) for row in above}
     return {
         "entry": run.entry.id,
         "values": [tagged(as_json(value)) for value in run.values],
@@ -81,10 +81,10 @@ def of_reference(
         "tied": {event.id for event in run.tied if event is not run.excluded_by}
         - {event.id for event in (*run.skipped, *run.accepted)},
         "ties": len(run.tied),
-        "seen": {place: {event.id for event in own} for place, own in seen.items()},
-        "full": {row.place: runs.is_seen(row, seen[row.place]) for row in above},
+        "seen": {position: {event.id for event in own} for position, own in seen.items()},
+        "full": {row.position: runs.is_seen(row, seen[row.position]) for row in above},
         "conflicts": [
-            runs.conflicts(funnel, events, run, place) for place in range(len(run.values))
+            runs.conflicts(funnel, events, run, position) for position in range(len(run.values))
         ],
         "coarse": runs.coarse_times(funnel, events),
         "excluded by": run.excluded_by and run.excluded_by.id,
@@ -112,12 +112,13 @@ def of_trace(definition: Definition, path: FunnelPath, evaluated_at_ms: int) -> 
         "skipped": set(decided(Decision.SEQUENCE_SKIP)),
         "tied": set(decided(Decision.UNORDERED_TIE)),
         "ties": path.ties,
-        "seen": {place: {event.event_id for event in own} for place, own in seen.items()},
+        "seen": {position: {event.event_id for event in own} for position, own in seen.items()},
         "full": {
-            place: fills_row(definition.rows[place], place, own) for place, own in seen.items()
+            position: fills_row(definition.rows[position], position, own)
+            for position, own in seen.items()
         },
         "conflicts": [
-            bool(conflicts(definition, path, place)) for place in range(len(path.values))
+            bool(conflicts(definition, path, position)) for position in range(len(path.values))
         ],
         "coarse": coarse_times(definition, path.events),
         "excluded by": path.excluded_by and path.excluded_by.event_id,

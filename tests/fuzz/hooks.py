@@ -49,9 +49,9 @@ def before_call(_: Any, case: Any, kwargs: dict[str, Any]) -> None:
     both would return 503, as documented.
     """
     if case.meta is None or not case.meta.generation.mode.is_negative:
-        for place in (case.path_parameters, case.query, case.body):
-            if isinstance(place, dict):
-                _name_records(place)
+        for values in (case.path_parameters, case.query, case.body):
+            if isinstance(values, dict):
+                _name_records(values)
         if isinstance(case.body, dict):
             _lengthen_queries(case.body)
     if case.method.upper() == "DELETE" and case.path.endswith("/websites/{website_id}"):
@@ -73,10 +73,10 @@ def _lengthen_queries(body: dict[str, Any]) -> None:
         body["queryTimeoutSeconds"] = max(seconds, 60)
 
 
-def _name_records(place: dict[str, Any]) -> None:
-    for name in _known.keys() & place.keys():
-        if isinstance(place[name], str) and crc32(place[name].encode("utf-8", "replace")) % 5:
-            place[name] = _known[name]
+def _name_records(values: dict[str, Any]) -> None:
+    for name in _known.keys() & values.keys():
+        if isinstance(values[name], str) and crc32(values[name].encode("utf-8", "replace")) % 5:
+            values[name] = _known[name]
 
 
 @schemathesis.check

@@ -33,14 +33,14 @@ IDS = st.tuples(VISITORS, st.none() | USERS) | st.tuples(st.none(), USERS)
 EVENTS = st.tuples(NAMES, IDS, st.none() | st.sampled_from(["k-1", "k-2", "k-3"]))
 SentFields = tuple[str, tuple[str | None, str | None], str | None]
 SIDES = st.sampled_from([0, 1])
-PLACES = st.integers(0, 5)
+INDEXES = st.integers(0, 5)
 SCOPES = st.sets(st.sampled_from(["ingest", "read", "manage"]), min_size=1)
 
 _numbers = count(1)
 
 
 class Workspaces(RuleBasedStateMachine):
-    """A side is one of two workspaces; `place` chooses among its records of a kind."""
+    """A side is one of two workspaces; `index` chooses among its records of a kind."""
 
     server: Any
     setup_token: str | None = None
@@ -64,17 +64,17 @@ class Workspaces(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Everything is as the model says at the end of a run, whatever its steps looked at."""
         for side, model in enumerate(getattr(self, "models", ())):
-            for place in range(len(model.sites)):
-                self.funnels_count_what_the_model_counts(side, place)
-                self.every_acknowledged_event_is_there_once(side, place)
+            for index in range(len(model.sites)):
+                self.funnels_count_what_the_model_counts(side, index)
+                self.every_acknowledged_event_is_there_once(side, index)
             self.what_is_deleted_is_gone(side)
             self.the_other_workspace_sees_nothing(side)
         if hasattr(self, "models"):
             self.links_lead_where_the_model_says()
 
-    def _site(self, side: int, place: int) -> SiteModel:
+    def _site(self, side: int, index: int) -> SiteModel:
         sites = list(self.models[side].sites.values())
-        return sites[place % len(sites)]
+        return sites[index % len(sites)]
 
     def _has_events(self) -> bool:
         return any(site.events for model in self.models for site in model.sites.values())
@@ -110,10 +110,10 @@ class Workspaces(RuleBasedStateMachine):
             self.models[side].sites[site.id] = site
 
     @precondition(lambda self: any(len(model.sites) > 1 for model in self.models))
-    @rule(place=PLACES)
-    def delete_a_website(self, place: int) -> None:
+    @rule(index=INDEXES)
+    def delete_a_website(self, index: int) -> None:
         side = next(side for side, model in enumerate(self.models) if len(model.sites) > 1)
-        site, client = self._site(side, place), self.tenants[side].client
+        site, client = self._site(side, index), self.tenants[side].client
         address = f"/api/settings/websites/{site.id}"
         assert client.delete(address).status_code == 204
         del self.models[side].sites[site.id]
@@ -125,26 +125,26 @@ class Workspaces(RuleBasedStateMachine):
 
     # Keys
 
-    @rule(side=SIDES, scopes=SCOPES, place=PLACES, is_for_one=st.booleans())
-    def create_a_key(self, side: int, scopes: set[str], place: int, is_for_one: bool) -> None:
-        website_id = self._site(side, place).id if is_for_one else None
+    @rule(side=SIDES, scopes=SCOPES, index=INDEXES, is_for_one=st.booleans())
+    def create_a_key(self, side: int, scopes: set[str], index: int, is_for_one: bool) -> None:
+        website_id = self._site(side, index).id if is_for_one else None
         body = {"name": "one", "scopes": sorted(scopes), "websiteId": website_id}
         key = self._created(side, "/api/settings/api-keys", body, by="browser")
         self.models[side].keys.append(KeyModel(key["id"], key["key"], scopes, website_id))
 
     @precondition(lambda self: any(model.keys for model in self.models))
-    @rule(place=PLACES)
-    def revoke_a_key(self, place: int) -> None:
+    @rule(index=INDEXES)
+    def revoke_a_key(self, index: int) -> None:
         side = next(side for side, model in enumerate(self.models) if model.keys)
-        key = self.models[side].keys[place % len(self.models[side].keys)]
+        key = self.models[side].keys[index % len(self.models[side].keys)]
         answer = self.tenants[side].browser.delete(f"/api/settings/api-keys/{key.id}")
         assert answer.status_code in (204, 404), answer.text
         key.revoked = True
 
     @precondition(lambda self: any(model.keys for model in self.models))
-    @rule(side=SIDES, place=PLACES)
-    def each_key_may_do_what_its_scopes_say_and_nothing_else(self, side: int, place: int) -> None:
-        site = self._site(side, place)
+    @rule(side=SIDES, index=INDEXES)
+    def each_key_may_do_what_its_scopes_say_and_nothing_else(self, side: int, index: int) -> None:
+        site = self._site(side, index)
         for key in self.models[side].keys:
             client = visitor(self.server, {"Authorization": f"Bearer {key.secret}"})
             event = {"websiteId": site.id, "event": "by key", "visitorId": "v-key"}
@@ -167,16 +167,16 @@ class Workspaces(RuleBasedStateMachine):
     # Events and identity
 
     # Hypothesis prefers rules with few arguments, and this one is what most others live on.
-    @rule(sent=st.tuples(SIDES, PLACES, st.lists(EVENTS, min_size=2, max_size=8)))
+    @rule(sent=st.tuples(SIDES, INDEXES, st.lists(EVENTS, min_size=2, max_size=8)))
     def a_backend_sends_events(self, sent: tuple[int, int, list[SentFields]]) -> None:
-        side, place, events = sent
+        side, index, events = sent
         for name, ids, key in events:
-            self._send_event(side, place, name, ids, key)
+            self._send_event(side, index, name, ids, key)
 
     def _send_event(
-        self, side: int, place: int, name: str, ids: tuple[str | None, str | None], key: str | None
+        self, side: int, index: int, name: str, ids: tuple[str | None, str | None], key: str | None
     ) -> None:
-        site, at_ms = self._site(side, place), self._sent_at()
+        site, at_ms = self._site(side, index), self._sent_at()
         if len(site.events) >= MOST_EVENTS:
             return
         visitor_id, user_id = ids
@@ -198,9 +198,9 @@ class Workspaces(RuleBasedStateMachine):
         assert ("identity_conflict" in codes) == is_conflict, (site, body)
         site.events.append(SentEvent(receipt["eventId"], name, person, at_ms))
 
-    @rule(side=SIDES, place=PLACES, visitor_id=VISITORS, user_id=USERS)
-    def identify(self, side: int, place: int, visitor_id: str, user_id: str) -> None:
-        site = self._site(side, place)
+    @rule(side=SIDES, index=INDEXES, visitor_id=VISITORS, user_id=USERS)
+    def identify(self, side: int, index: int, visitor_id: str, user_id: str) -> None:
+        site = self._site(side, index)
         body = {"websiteId": site.id, "visitorId": visitor_id, "userId": user_id}
         answer = self.tenants[side].client.post("/api/identify", json=body)
         assert answer.status_code == 200, answer.text
@@ -209,9 +209,9 @@ class Workspaces(RuleBasedStateMachine):
         assert ("identity_conflict" in codes) == is_conflict, (site, body)
 
     @precondition(lambda self: self._has_events())
-    @rule(side=SIDES, place=PLACES, visitor_id=VISITORS)
-    def delete_a_visitor(self, side: int, place: int, visitor_id: str) -> None:
-        site, client = self._site(side, place), self.tenants[side].client
+    @rule(side=SIDES, index=INDEXES, visitor_id=VISITORS)
+    def delete_a_visitor(self, side: int, index: int, visitor_id: str) -> None:
+        site, client = self._site(side, index), self.tenants[side].client
         body = {"websiteId": site.id, "visitorId": visitor_id}
         record = self._created(side, "/api/deletions", body)
         site.forget(visitor_id)
@@ -226,19 +226,19 @@ class Workspaces(RuleBasedStateMachine):
         self.models[side].funnels[funnel["id"]] = steps
 
     @precondition(lambda self: any(model.funnels for model in self.models))
-    @rule(place=PLACES)
-    def delete_a_funnel(self, place: int) -> None:
+    @rule(index=INDEXES)
+    def delete_a_funnel(self, index: int) -> None:
         side = next(side for side, model in enumerate(self.models) if model.funnels)
-        funnel_id = list(self.models[side].funnels)[place % len(self.models[side].funnels)]
+        funnel_id = list(self.models[side].funnels)[index % len(self.models[side].funnels)]
         address = f"/api/funnels/{funnel_id}"
         assert self.tenants[side].client.delete(address).status_code == 204
         del self.models[side].funnels[funnel_id]
         self.models[side].gone.append(address)
 
     @precondition(lambda self: self._has_events())
-    @rule(side=SIDES, place=PLACES)
-    def funnels_count_what_the_model_counts(self, side: int, place: int) -> None:
-        site = self._site(side, place)
+    @rule(side=SIDES, index=INDEXES)
+    def funnels_count_what_the_model_counts(self, side: int, index: int) -> None:
+        site = self._site(side, index)
         for funnel_id, steps in self.models[side].funnels.items():
             answer = self.tenants[side].client.get(
                 f"/api/funnels/{funnel_id}/results", params={"websiteId": site.id}
@@ -265,10 +265,10 @@ class Workspaces(RuleBasedStateMachine):
         self.models[side].links[link.id] = link
 
     @precondition(lambda self: any(model.links for model in self.models))
-    @rule(place=PLACES, is_active=st.booleans())
-    def switch_a_link(self, place: int, is_active: bool) -> None:
+    @rule(index=INDEXES, is_active=st.booleans())
+    def switch_a_link(self, index: int, is_active: bool) -> None:
         side = next(side for side, model in enumerate(self.models) if model.links)
-        link = list(self.models[side].links.values())[place % len(self.models[side].links)]
+        link = list(self.models[side].links.values())[index % len(self.models[side].links)]
         answer = self.tenants[side].client.patch(
             "/api/mobile/deferred-links", json={"id": link.id, "isActive": is_active}
         )
@@ -286,9 +286,9 @@ class Workspaces(RuleBasedStateMachine):
     # Of all
 
     @precondition(lambda self: self._has_events())
-    @rule(side=SIDES, place=PLACES)
-    def every_acknowledged_event_is_there_once(self, side: int, place: int) -> None:
-        site, client = self._site(side, place), self.tenants[side].client
+    @rule(side=SIDES, index=INDEXES)
+    def every_acknowledged_event_is_there_once(self, side: int, index: int) -> None:
+        site, client = self._site(side, index), self.tenants[side].client
         stored: list[str] = []
         for person in {site.canonical(event.person) for event in site.events}:
             own = {

@@ -125,8 +125,8 @@ def test_the_order_of_arrival_changes_nothing(scene: Scene, sender: Sender) -> N
                 sender, visitorId=ann, attempt=attempt, event_id=f"evt_{attempt}"
             ),
         ]
-        for place in order:
-            arrivals[place]()
+        for index in order:
+            arrivals[index]()
     report = scene.results(funnel)
     assert [row["count"] for row in report["aggregate"]["steps"]] == [24, 24, 24]
     assert unverified(report) == 0

@@ -627,13 +627,13 @@ def test_a_failed_payment_has_its_reason(sender: Sender, stored: Stored) -> None
 
 
 @pytest.mark.parametrize(
-    "place", [{"parent": {"subscription_details": ...}}, {"subscription_details": ...}]
+    "parent", [{"parent": {"subscription_details": ...}}, {"subscription_details": ...}]
 )
 def test_an_invoice_has_the_metadata_of_its_subscription(
-    sender: Sender, stored: Stored, place: Json
+    sender: Sender, stored: Stored, parent: Json
 ) -> None:
     inherited = json.loads(
-        json.dumps(place, default=lambda _: {"metadata": {"userId": "u1", "plan": "old"}})
+        json.dumps(parent, default=lambda _: {"metadata": {"userId": "u1", "plan": "old"}})
     )
     sender.stripe("invoice.paid", {"id": "in_1", "metadata": {"plan": "pro"}, **inherited})
     [row] = stored()

@@ -86,7 +86,7 @@ def test_an_order_is_a_transaction_by_its_name(trusted: Client, stored: Stored) 
     )
     rows = stored()
     assert [(row["kind"], row["name"]) for row in rows] == [
-        ("transaction" if place < 4 else "event", event) for place, event in enumerate(calls)
+        ("transaction" if index < 4 else "event", event) for index, event in enumerate(calls)
     ]
     assert [row["properties"].partition('"order_id"')[0] for row in rows] == [
         '{"amount":9.5,"transactionId":"o-1",',

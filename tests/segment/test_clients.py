@@ -53,11 +53,11 @@ pytestmark = pytest.mark.skipif(
 def journeys(number: int, began: datetime) -> list[Json]:
     """Calls of checkouts, which end at different steps."""
     calls = []
-    for place in range(number):
-        own = {"checkout_id": f"c-{place}", "plan": "pro" if place % 4 else "free"}
-        visitor = {"anonymousId": f"v-{place}"}
-        user = {**visitor, "userId": f"u-{place}"}
-        order = {"order_id": f"o-{place}", "revenue": 19.9, "currency": "EUR"}
+    for index in range(number):
+        own = {"checkout_id": f"c-{index}", "plan": "pro" if index % 4 else "free"}
+        visitor = {"anonymousId": f"v-{index}"}
+        user = {**visitor, "userId": f"u-{index}"}
+        order = {"order_id": f"o-{index}", "revenue": 19.9, "currency": "EUR"}
         journey: list[Json] = [
             {**visitor, "type": "page", "name": "Cart", "properties": {**own, "path": "/cart"}},
             {**visitor, "type": "track", "event": "Checkout Started", "properties": own},
@@ -72,8 +72,8 @@ def journeys(number: int, began: datetime) -> list[Json]:
             },
         ]  # fmt: skip
         calls += [
-            {**call, "timestamp": (began + timedelta(minutes=place, seconds=second)).isoformat()}
-            for second, call in enumerate(journey[: 2 + place % 4])
+            {**call, "timestamp": (began + timedelta(minutes=index, seconds=second)).isoformat()}
+            for second, call in enumerate(journey[: 2 + index % 4])
         ]
     refused = {"type": "track", "event": "Broken", "properties": {"$price": 5}}
     return [*calls, {**calls[-1], **refused}]

@@ -58,14 +58,14 @@ def stored_rows(website: str, scope: str) -> list[dict[str, Any]]:
             "source": "browser",
             "scope_id": scope,
             "visitor_id": f"visitor-{number}",
-            "event_id": f"evt_{website}_{place:02}{number}",
+            "event_id": f"evt_{website}_{index:02}{number}",
             "properties": '{"plan":"pro"}',
             **dict.fromkeys(
                 ("occurred_at", "received_at", "stated_at"),
-                f"2025-01-01 00:00:{place:02}.00{number}",
+                f"2025-01-01 00:00:{index:02}.00{number}",
             ),
         }
-        for place, spelling in enumerate(PATHS)
+        for index, spelling in enumerate(PATHS)
         for number in range(EACH)
     ]
 
@@ -161,8 +161,8 @@ def test_waiting_rows_get_their_form_and_a_shipment_that_arrived_is_not_stored_t
     with sqlite3.connect(release_0_1_0 / "penstock.sqlite3") as database:
         [[installation]] = database.execute("SELECT id FROM installation")
         database.execute("INSERT INTO shipments (id, target, cut_at) VALUES (500, 'events', 0)")
-        for place, (shipment, part) in enumerate(((500, rows[:half]), (None, rows[half:]))):
-            lines = "\n".join(json.dumps(row, ensure_ascii=bool(place)) for row in part)
+        for index, (shipment, part) in enumerate(((500, rows[:half]), (None, rows[half:]))):
+            lines = "\n".join(json.dumps(row, ensure_ascii=bool(index)) for row in part)
             columns = "INSERT INTO outbox (target, lines, shipment_id) VALUES ('events', ?, ?)"
             database.execute(columns, (lines, shipment))
     # Stored, and the process was killed before the metadata database knew.

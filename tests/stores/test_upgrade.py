@@ -24,9 +24,9 @@ BOUNDARIES = (
     *(f"database {version} inside" for version in DATABASE_VERSIONS[1:]),
     f"database {DATABASE_VERSIONS[-1]} after",
     *(
-        f"warehouse {version} {place}"
+        f"warehouse {version} {where}"
         for version in WAREHOUSE_VERSIONS
-        for place in ("inside", "after")
+        for where in ("inside", "after")
     ),
 )
 
@@ -67,18 +67,18 @@ def end_where_0_1_0_did(trend: Any, before: Any) -> None:
     assert not any(bucket["entered"] for bucket in later)
 
 
-def assert_contains(now: Any, before: Any, place: str) -> None:
+def assert_contains(now: Any, before: Any, where: str) -> None:
     """Every field that 0.1.0 returned is unchanged; there may be new fields."""
     if isinstance(before, dict):
-        assert set(before) <= set(now), place
+        assert set(before) <= set(now), where
         for name, value in before.items():
-            assert_contains(now[name], value, f"{place} {name}")
+            assert_contains(now[name], value, f"{where} {name}")
     elif isinstance(before, list):
-        assert len(now) == len(before), place
+        assert len(now) == len(before), where
         for index, (item, item_before) in enumerate(zip(now, before, strict=True)):
-            assert_contains(item, item_before, f"{place}[{index}]")
+            assert_contains(item, item_before, f"{where}[{index}]")
     else:
-        assert now == before, place
+        assert now == before, where
 
 
 def store_users(data: Path) -> None:

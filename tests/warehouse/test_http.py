@@ -203,9 +203,9 @@ def test_an_abandoned_stream_frees_its_reader(over_http: Warehouse) -> None:
 
 
 @pytest.mark.parametrize("is_stream", [False, True], ids=["query", "stream"])
-@pytest.mark.slow("cuts an answer at many places")
+@pytest.mark.slow("cuts a response at many positions")
 @pytest.mark.parametrize(
-    "step", [10, pytest.param(1, marks=pytest.mark.full("cuts an answer at each place"))]
+    "step", [10, pytest.param(1, marks=pytest.mark.full("cuts a response at each position"))]
 )
 def test_a_truncated_response_is_never_taken_for_complete(
     behind_proxy: Warehouse, proxy: FaultyProxy, is_stream: bool, step: int

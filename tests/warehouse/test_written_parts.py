@@ -21,12 +21,12 @@ ROWS = [{"website_id": "web_1", "name": "e", "event_id": f"evt_{n}"} for n in ra
 
 
 @contextmanager
-def writes_fail_beyond(warehouse: Warehouse, place: int) -> Iterator[None]:
+def writes_fail_beyond(warehouse: Warehouse, size: int) -> Iterator[None]:
     """Make writes of the engine fail with EFBIG beyond this position in a file."""
     command = warehouse._writer.command
 
     def failing(*arguments: Any, **named: Any) -> Any:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (place, resource.RLIM_INFINITY))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
         try:
             return command(*arguments, **named)
         finally:
@@ -57,12 +57,12 @@ def in_own_process(test: Callable[..., Any], *arguments: Any) -> Any:
         return process.submit(test, *arguments).result()
 
 
-def insert_while_writes_fail(data: Path, place: int) -> list[tuple[int, int]]:
+def insert_while_writes_fail(data: Path, size: int) -> list[tuple[int, int]]:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # `penstock serve` does the same.
     warehouse = Warehouse(data=data, url=None)
     migrations.migrate(warehouse)
     assert insert(warehouse, "first")
-    with writes_fail_beyond(warehouse, place), pytest.raises(StoreUnavailable):
+    with writes_fail_beyond(warehouse, size), pytest.raises(StoreUnavailable):
         insert(warehouse, "second")
     after_failure = counts(warehouse)
     assert insert(warehouse, "second"), "the token of a failed insert is not remembered"
@@ -72,17 +72,15 @@ def insert_while_writes_fail(data: Path, place: int) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize(
-    "place",
+    "size",
     [
         100,
-        pytest.param(0, marks=pytest.mark.full("other places")),
-        pytest.param(1000, marks=pytest.mark.full("other places")),
+        pytest.param(0, marks=pytest.mark.full("other sizes")),
+        pytest.param(1000, marks=pytest.mark.full("other sizes")),
     ],
 )
-def test_an_insert_that_was_not_written_fails_and_can_be_retried(
-    tmp_path: Path, place: int
-) -> None:
-    after_failure, at_the_end = in_own_process(insert_while_writes_fail, tmp_path, place)
+def test_an_insert_that_was_not_written_fails_and_can_be_retried(tmp_path: Path, size: int) -> None:
+    after_failure, at_the_end = in_own_process(insert_while_writes_fail, tmp_path, size)
     assert after_failure[0] == 20
     assert at_the_end == (60, 60)
 

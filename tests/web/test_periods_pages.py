@@ -29,8 +29,8 @@ def funnel(scene):
             attempt, at_s = f"{day}-{number}", day * DAY_S + number
             names = ("A", "B") if number < completed else ("A",)
             items += [
-                scene.item(at_s + 60 * place, name, attempt, attempt=attempt, plan="pro")
-                for place, name in enumerate(names)
+                scene.item(at_s + 60 * index, name, attempt, attempt=attempt, plan="pro")
+                for index, name in enumerate(names)
             ]
         scene.track(items)
     return scene.attempts("A", "B", conversionWindowSeconds=DAY_S, breakdownProperties=["plan"])

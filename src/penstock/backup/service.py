@@ -297,5 +297,5 @@ def _translated_errors() -> Iterator[None]:
     except QueryFailed as error:
         raise BackupFailed(f"the event store refused: {str(error).splitlines()[0]}") from error
     except OSError as error:
-        place = f"{error.filename}: " if error.filename else ""
-        raise BackupFailed(f"{place}{error.strerror or error}") from error
+        prefix = f"{error.filename}: " if error.filename else ""
+        raise BackupFailed(f"{prefix}{error.strerror or error}") from error

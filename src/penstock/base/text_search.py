@@ -28,8 +28,8 @@ def containing_any(parts: Collection[str]) -> Callable[[str], bool]:
             rest = text[start : start + longest]
             # No part is a prefix of another, so only the last part that sorts at or before `rest`
             # can match.
-            place = bisect_right(wanted, rest)
-            if place and rest.startswith(wanted[place - 1]):
+            index = bisect_right(wanted, rest)
+            if index and rest.startswith(wanted[index - 1]):
                 return True
         return False
 

@@ -255,7 +255,7 @@ def _crawler_patterns() -> tuple[Pattern, Pattern]:
 
 def _not_before(word: str, follower: str) -> str:
     """Build an RE2 pattern equivalent to `word(?!follower)`, because RE2 has no lookahead."""
-    differing = [f"{follower[:place]}(?:[^{char}]|$)" for place, char in enumerate(follower)]
+    differing = [f"{follower[:index]}(?:[^{char}]|$)" for index, char in enumerate(follower)]
     return f"{word}(?:{'|'.join(differing)})"
 
 

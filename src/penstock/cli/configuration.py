@@ -131,7 +131,7 @@ def read_configuration(config: Path | None, **flags: Any) -> Configuration:
     except ValidationError as error:
         fail(
             " ".join(
-                f"{_place(fault.field, sources, file)}: {fault.message}"
+                f"{_location(fault.field, sources, file)}: {fault.message}"
                 if fault.field
                 else fault.message  # a fault in several settings, whose names are in the message
                 for fault in faults_of(error)
@@ -141,7 +141,7 @@ def read_configuration(config: Path | None, **flags: Any) -> Configuration:
     return Configuration(settings, sources, file)
 
 
-def _place(name: str, sources: Mapping[str, Source], file: Path | None) -> str:
+def _location(name: str, sources: Mapping[str, Source], file: Path | None) -> str:
     in_file = sources.get(name) is Source.FILE
     return f"{file}: {name}" if in_file else f"{_PREFIX}{name.upper()}"
 

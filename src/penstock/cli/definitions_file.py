@@ -87,7 +87,7 @@ class Change(StrEnum):
 class Item:
     """A definition to create, change, keep or delete.
 
-    entry: its place in the file. body: the values of the API. current: the record of the service,
+    entry: its lines in the file. body: the values of the API. current: the record of the service,
     if it exists. reason: why it is not overwritten. is_gone: whether the file no longer has it.
     """
 
@@ -301,7 +301,7 @@ def _faults(client: httpx.Client, items: list[Item], values: Mapping[str, Record
 def _funnel_to_check(kind: str, body: Record) -> tuple[Any, str, str]:
     """Return a funnel with the faults of a definition.
 
-    Also returns the prefix of fields there, and what stands in its place in the definition. Other
+    Also returns the prefix of fields there, and the name that replaces it in the definition. Other
     lists have no route that only checks, but their matches and filters have the rules of a step.
     """
     match kind:

@@ -103,7 +103,7 @@ def _parts_of(node: yaml.Node) -> Iterator[yaml.Node]:
 class Entry:
     """A definition in the file.
 
-    key: its name, or the slug of a link. lines: the file and its syntax tree. at: its place there.
+    key: its name, or the slug of a link. lines: the file and its syntax tree. at: its path there.
     """
 
     kind: str
@@ -119,8 +119,8 @@ class Entry:
     def fault(self, field: str, message: str) -> str:
         """Return a message with the file, the line, the definition and the field, if any."""
         parts = (*self.at, *_parts(field)) if field else self.at or (self.kind,)
-        place = self.lines.place(parts)
-        return f"{place}: {self.label}: {field + ': ' if field else ''}{message}"
+        location = self.lines.location(parts)
+        return f"{location}: {self.label}: {field + ': ' if field else ''}{message}"
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Lines:
     file: Path
     root: yaml.Node
 
-    def place(self, path: tuple[str | int, ...]) -> str:
+    def location(self, path: tuple[str | int, ...]) -> str:
         """Return the file and the line of a field, or of the part of its path that exists."""
         node, line = self.root, self.root.start_mark.line
         for part in path:
@@ -203,7 +203,7 @@ def _entries(lines: Lines, kind: str, content: Any) -> Iterator[Entry]:
 
 
 def _refuse(lines: Lines, path: tuple[str | int, ...], message: str) -> NoReturn:
-    fail(f"{lines.place(path)}: {message}", WRONG_USE)
+    fail(f"{lines.location(path)}: {message}", WRONG_USE)
 
 
 def _child(node: yaml.Node, part: str | int) -> tuple[yaml.Node, int] | None:

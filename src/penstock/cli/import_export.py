@@ -284,11 +284,11 @@ def _event_files(
     """Yield the imports with a website's events: a name and the lines of each."""
     days: list[ExportedFile] = []
     events = [file for file in files if file.table == "events"]
-    for place, file in enumerate(events):
+    for index, file in enumerate(events):
         days.append(file)
-        following = events[place + 1].bytes if place + 1 < len(events) else 0
+        following = events[index + 1].bytes if index + 1 < len(events) else 0
         is_full = sum(day.bytes for day in days) + following > _FILE_BYTES // 8
-        if is_full or place + 1 == len(events):
+        if is_full or index + 1 == len(events):
             yield f"events-{days[0].day}-{days[-1].day}", _event_lines(folder, file_format, days)
             days = []
 

@@ -126,8 +126,8 @@ def _cell(text: str, limit: int = _SHOWN_CHARS) -> str:
 def _mapping_toml(mapping: ImportMapping, sample: Sample, file: Path, target: Path) -> str:
     names = {"file": _cell(file.name, 200), "mapping": _cell(target.name, 200)}
     lines = [_HELP.format(**names), "columns = ["]
-    for place, column in enumerate(mapping.columns):
-        values = [_text(row[place]) for row in sample.rows if place < len(row)]
+    for index, column in enumerate(mapping.columns):
+        values = [_text(row[index]) for row in sample.rows if index < len(row)]
         shown = [_cell(value, _SHOWN_VALUE_CHARS) for value in values if value][:_SHOWN_VALUES]
         lines.append(f"  # {' | '.join(shown) or '(empty)'}")
         fields = column.model_dump(mode="json", exclude_none=True)

@@ -28,9 +28,9 @@ def list_imports(data: Data = None, config: Config = None) -> None:
     with metadata_database(start_command(config, data=data)) as database:
         unfinished = unfinished_imports(database)
     for each in unfinished:
-        place = f"{each.workspace} / {each.website}"
+        target = f"{each.workspace} / {each.website}"
         file_name = each.file_name or "without a name"
-        print(f"{each.id}  {each.state}  {iso(each.created_at_ms)}  {place}  {file_name}")
+        print(f"{each.id}  {each.state}  {iso(each.created_at_ms)}  {target}  {file_name}")
     if not unfinished:
         print("No unfinished imports.")
 

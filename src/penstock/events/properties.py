@@ -57,28 +57,28 @@ def _is_simple(properties: Mapping[str, Any]) -> bool:
 class _PropertyChecker:
     """Counts keys and collects faults. The top-level object is level 1.
 
-    The place of the current value is a list of keys and indexes, from which only a fault builds a
-    path: an event may have thousands of values.
+    The path to the current value is a list of keys and indexes. Only a fault joins them to a text,
+    because an event may have thousands of values.
     """
 
     def __init__(self) -> None:
         self.keys, self.faults = 0, list[Fault]()
-        self._place = list[str | int]()
+        self._path = list[str | int]()
 
     def add_fault(self, code: str, message: str) -> None:
         """Add a fault of the current value."""
         if len(self.faults) < MAX_FAULTS:
-            self.faults.append(Fault(field_path(self._place, _SHOWN_KEY_CHARS), code, message))
+            self.faults.append(Fault(field_path(self._path, _SHOWN_KEY_CHARS), code, message))
 
     def check_members(self, members: Iterable[tuple[str | int, Any]], level: int) -> None:
         """Check the values of an object with their keys, or those of an array with indexes."""
-        self._place.append("")
+        self._path.append("")
         for key, value in members:
-            self._place[-1] = key
+            self._path[-1] = key
             if isinstance(key, str):
                 self.check_key(key, level)
             self.check_value(value, level)
-        self._place.pop()
+        self._path.pop()
 
     def check_key(self, key: str, level: int) -> None:
         self.keys += 1

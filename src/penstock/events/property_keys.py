@@ -42,21 +42,21 @@ class PropertyKeys:
         to `remember` once the transaction is committed.
         """
         faults: list[Fault | None] = [None] * len(events)
-        places_by_keys = defaultdict[tuple[WebsiteId, tuple[str, ...]], list[int]](list)
-        for place, event in enumerate(events):
+        indexes_by_keys = defaultdict[tuple[WebsiteId, tuple[str, ...]], list[int]](list)
+        for index, event in enumerate(events):
             if event.properties and event.has_free_keys:
-                places_by_keys[event.website_id, tuple(event.properties)].append(place)
+                indexes_by_keys[event.website_id, tuple(event.properties)].append(index)
         unknown = defaultdict[WebsiteId, list[tuple[int, set[int]]]](list)
-        for (website_id, keys), places in places_by_keys.items():
+        for (website_id, keys), indexes in indexes_by_keys.items():
             hashes = {_hash(key) for key in keys}
             if not hashes <= self._known.get(website_id, _NO_KEYS):
-                unknown[website_id] += [(place, hashes) for place in places]
+                unknown[website_id] += [(index, hashes) for index in indexes]
         known_since: dict[WebsiteId, set[int]] = {}
         # Sort by ID, so that nodes wait for each other instead of deadlocking.
         for website_id, with_hashes in sorted(unknown.items()):
-            public_places = {place for place, _ in with_hashes if events[place].is_public}
+            public_indexes = {index for index, _ in with_hashes if events[index].is_public}
             known_since[website_id] = self._add(
-                connection, website_id, with_hashes, public_places, faults
+                connection, website_id, with_hashes, public_indexes, faults
             )
         return faults, known_since
 
@@ -74,17 +74,17 @@ class PropertyKeys:
         self,
         connection: Connection,
         website_id: WebsiteId,
-        places: Iterable[tuple[int, set[int]]],
-        public_places: Set[int],
+        with_hashes: Iterable[tuple[int, set[int]]],
+        public_indexes: Set[int],
         faults: list[Fault | None],
     ) -> set[int]:
         """Add the keys of a website's events, up to the limit. Returns their stored keys.
 
-        public_places: places of events that anyone may have sent. They can use only half of the
+        public_indexes: indexes of events that anyone may have sent. They can use only half of the
         limit, so that strangers leave room for the website's backends.
         """
-        places = sorted(places, key=itemgetter(0))
-        sent = sorted(set().union(*(hashes for _, hashes in places)))
+        with_hashes = sorted(with_hashes, key=itemgetter(0))
+        sent = sorted(set().union(*(hashes for _, hashes in with_hashes)))
         known = store.known_property_keys(connection, website_id, sent)
         if len(known) == len(sent):
             return known
@@ -93,10 +93,10 @@ class PropertyKeys:
         room = self._limit - store.lock_property_keys(connection, website_id)
         known = store.known_property_keys(connection, website_id, sent)
         added = set[int]()
-        for place, hashes in places:
+        for index, hashes in with_hashes:
             new = hashes - known
-            if len(new) > (room - self._limit // 2 if place in public_places else room):
-                faults[place] = self._fault()
+            if len(new) > (room - self._limit // 2 if index in public_indexes else room):
+                faults[index] = self._fault()
                 continue
             room -= len(new)
             known |= new

@@ -20,7 +20,7 @@ hyphens.
 """
 
 _WITHOUT_SEPARATORS = str.maketrans("", "", " _-")
-PLACE = ("path", "url", "referrer", "title")
+PAGE_FIELDS = ("path", "url", "referrer", "title")
 UTM = {
     "utmSource": "source",
     "utmMedium": "medium",
@@ -47,7 +47,7 @@ def event_fields(raw: RawItem) -> dict[str, Any]:
     campaign = part(part(raw, "context"), "campaign")
     return {
         **_kind_and_name(raw),
-        **_place(raw),
+        **_page_fields(raw),
         **{field: text(campaign.get(name)) for field, name in UTM.items()},
         **_ids(raw, "messageId", "anonymousId", "userId"),
         "properties": _properties(raw),
@@ -88,18 +88,18 @@ def _kind_and_name(raw: RawItem) -> dict[str, Any]:
     return {"type": "transaction" if _is_order(raw) else "event", "name": raw.get("event")}
 
 
-def _place(raw: RawItem) -> dict[str, str | None]:
+def _page_fields(raw: RawItem) -> dict[str, str | None]:
     """Return path, URL, referrer and title, including usable values that clients add
     automatically.
     """
     page = part(part(raw, "context"), "page")
-    place = {name: text(page.get(name)) for name in PLACE}
-    if not (place["path"] or "").startswith("/"):
-        place["path"] = None  # the value is not a URL path, for example a file name
+    fields = {name: text(page.get(name)) for name in PAGE_FIELDS}
+    if not (fields["path"] or "").startswith("/"):
+        fields["path"] = None  # the value is not a URL path, for example a file name
     if raw["type"] == "page":
         own = part(raw, "properties")
-        place |= {name: value for name in PLACE if (value := text(own.get(name)))}
-    return place
+        fields |= {name: value for name in PAGE_FIELDS if (value := text(own.get(name)))}
+    return fields
 
 
 def _properties(raw: RawItem) -> Any:
@@ -112,7 +112,7 @@ def _properties(raw: RawItem) -> Any:
         return names | {
             name: value
             for name, value in properties.items()
-            if name not in PLACE or not isinstance(value, str)
+            if name not in PAGE_FIELDS or not isinstance(value, str)
         }
     return _order_properties(properties) if _is_order(raw) else properties
 

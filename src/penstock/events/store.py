@@ -140,10 +140,10 @@ def put_rows_in_outbox(
 
 def _bundles(rows: Sequence[str]) -> Iterator[str]:
     start = chars = 0
-    for place, row in enumerate(rows):
-        if chars + len(row) > _BUNDLE_CHARS and place > start:
-            yield "\n".join(rows[start:place])
-            start, chars = place, 0
+    for index, row in enumerate(rows):
+        if chars + len(row) > _BUNDLE_CHARS and index > start:
+            yield "\n".join(rows[start:index])
+            start, chars = index, 0
         chars += len(row)
     if rows:
         yield "\n".join(rows[start:])

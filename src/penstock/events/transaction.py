@@ -81,46 +81,46 @@ def store_items(
     Steps: look up dedupe keys, select new items, check their property keys, correct times by device
     clocks, resolve identities, write dedupe keys and outbox, store refusals, answer repeats, count.
     """
-    # For each quarantine entry, the place of its first replay. A second replay finds the entry
+    # For each quarantine entry, the index of its first replay. A second replay finds the entry
     # deleted.
     replays: dict[int, int] = {}
-    for place, item in enumerate(items):
+    for index, item in enumerate(items):
         if isinstance(item, Replay):
-            replays.setdefault(item.entry, place)
+            replays.setdefault(item.entry, index)
     replayable = quarantine_store.lock(connection, replays)
-    places = {replays[entry] for entry in replayable}
+    indexes = {replays[entry] for entry in replayable}
     events = {
-        place: item.event if isinstance(item, Replay) else item
-        for place, item in enumerate(items)
-        if isinstance(item, NewEvent) or (isinstance(item, Replay) and place in places)
+        index: item.event if isinstance(item, Replay) else item
+        for index, item in enumerate(items)
+        if isinstance(item, NewEvent) or (isinstance(item, Replay) and index in indexes)
     }
     known = _known_records(connection, events.values(), earlier_until_ms)
-    new_places = _places_of_new_events(events, known)
-    faults, keys = property_keys.faults(connection, [events[place] for place in new_places])
+    new_indexes = _indexes_of_new_events(events, known)
+    faults, keys = property_keys.faults(connection, [events[index] for index in new_indexes])
     outcomes: dict[int, Outcome] = {
-        place: Rejected(fault)
-        for place, fault in zip(new_places, faults, strict=True)
+        index: Rejected(fault)
+        for index, fault in zip(new_indexes, faults, strict=True)
         if fault is not None
     }
-    events.update(_by_device_clocks(connection, items, new_places, now_ms))
-    claims = {place: item for place, item in enumerate(items) if isinstance(item, Claim)}
-    new_places = sorted([*(place for place in new_places if place not in outcomes), *claims])
+    events.update(_by_device_clocks(connection, items, new_indexes, now_ms))
+    claims = {index: item for index, item in enumerate(items) if isinstance(item, Claim)}
+    new_indexes = sorted([*(index for index in new_indexes if index not in outcomes), *claims])
     resolutions, identity_changes = identity.resolve(
         connection,
-        [claims.get(place) or _claim(events[place]) for place in new_places],
+        [claims.get(index) or _claim(events[index]) for index in new_indexes],
         now_ms,
     )
     new_records: dict[bytes, DedupeRecord] = {}
     rows = []
     # IDs increase, so that events with equal times are read in the order in which they were sent,
     # and a repeated batch shows the same data quality.
-    event_ids = map(EventId, new_ids("evt", id_ms, len(new_places)))
-    for place, resolution, event_id in zip(new_places, resolutions, event_ids, strict=True):
-        if place in claims:
-            outcomes[place] = resolution
+    event_ids = map(EventId, new_ids("evt", id_ms, len(new_indexes)))
+    for index, resolution, event_id in zip(new_indexes, resolutions, event_ids, strict=True):
+        if index in claims:
+            outcomes[index] = resolution
             continue
-        event = events[place]
-        outcomes[place] = Receipt(
+        event = events[index]
+        outcomes[index] = Receipt(
             Status.ACCEPTED,
             event_id,
             resolution.visitor_id,
@@ -134,9 +134,9 @@ def store_items(
     store.add_dedupe_records(connection, new_records)
     store.put_in_outbox(connection, rows, identity_changes, now_ms)
     known.update(new_records)
-    for place, event in events.items():
-        if place not in outcomes:
-            outcomes[place] = _repeat_outcome(event, known, outcomes, events)
+    for index, event in events.items():
+        if index not in outcomes:
+            outcomes[index] = _repeat_outcome(event, known, outcomes, events)
     quarantine_store.remove(
         connection,
         [entry for entry in replayable if not isinstance(outcomes[replays[entry]], Rejected)],
@@ -148,7 +148,7 @@ def store_items(
     counts = _counts(items, outcomes, dropped)
     store.add_counts(connection, counts)
     store.add_lost_events(connection, utc_day(now_ms), counts)
-    return Stored([outcomes.get(place) for place in range(len(items))], keys)
+    return Stored([outcomes.get(index) for index in range(len(items))], keys)
 
 
 def _known_records(
@@ -172,16 +172,16 @@ def _known_records(
 
 
 def _by_device_clocks(
-    connection: Connection, items: Sequence[Item], new_places: Sequence[int], now_ms: int
+    connection: Connection, items: Sequence[Item], new_indexes: Sequence[int], now_ms: int
 ) -> dict[int, NewEvent]:
-    """Return new events with times corrected by other requests of their devices, by place.
+    """Return new events with times corrected by other requests of their devices, by index.
 
     A replay keeps the time from its own request.
     """
     timed = [
-        (place, event, event.clock, device_key(event.scope_id, event.visitor_id))
-        for place in new_places
-        if isinstance(event := items[place], NewEvent)
+        (index, event, event.clock, device_key(event.scope_id, event.visitor_id))
+        for index in new_indexes
+        if isinstance(event := items[index], NewEvent)
         and event.clock is not None
         and event.visitor_id is not None
         and not is_placeholder(event.visitor_id)
@@ -191,28 +191,28 @@ def _by_device_clocks(
     known = store.device_clocks_of(connection, sorted({device for *_, device in timed}))
     clocks: dict[bytes, DeviceClock | None] = dict(known)
     corrected = {}
-    for place, event, reading, device in timed:
+    for index, event, reading, device in timed:
         clocks[device] = clock = clock_after(clocks.get(device), reading, now_ms)
         at_ms = max(0, event.stated_at_ms - error_by_device(clock, reading))
         if at_ms != event.occurred_at_ms:
-            corrected[place] = event._replace(occurred_at_ms=at_ms)
+            corrected[index] = event._replace(occurred_at_ms=at_ms)
     changed = {device: clock for device, clock in clocks.items() if clock != known.get(device)}
     store.set_device_clocks(connection, changed)
     return corrected
 
 
-def _places_of_new_events(events: Mapping[int, NewEvent], known: Collection[bytes]) -> list[int]:
-    """Return the places of events that repeat neither a stored event nor an earlier event in this
+def _indexes_of_new_events(events: Mapping[int, NewEvent], known: Collection[bytes]) -> list[int]:
+    """Return the indexes of events that repeat neither a stored event nor an earlier event in this
     call.
     """
     seen = set(known)
-    places = []
-    for place, event in events.items():
+    indexes = []
+    for index, event in events.items():
         if event.dedupe_key is None or event.dedupe_key not in seen:
-            places.append(place)
+            indexes.append(index)
         if event.dedupe_key is not None:
             seen.add(event.dedupe_key)
-    return places
+    return indexes
 
 
 def _claim(event: NewEvent) -> Claim:
@@ -232,8 +232,8 @@ def _repeat_outcome(
     if first is None:
         return next(
             outcome
-            for place, outcome in outcomes.items()
-            if isinstance(outcome, Rejected) and events[place].dedupe_key == event.dedupe_key
+            for index, outcome in outcomes.items()
+            if isinstance(outcome, Rejected) and events[index].dedupe_key == event.dedupe_key
         )
     if first.visitor_id is None:
         return Receipt(Status.DUPLICATE, first.event_id, None, (*event.warnings, DELETED))
@@ -276,8 +276,8 @@ def _counts(
     Rejected events are counted when their refusal is recorded.
     """
     changes = Counter[tuple[WebsiteId, EventCounts]]()
-    for place, item in enumerate(items):
-        outcome = outcomes.get(place)
+    for index, item in enumerate(items):
+        outcome = outcomes.get(index)
         if type(outcome) is Receipt:
             event = item.event if isinstance(item, Replay) else item
             assert isinstance(event, NewEvent)

@@ -304,8 +304,8 @@ def translated_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        place = f"{error.filename}: " if error.filename else ""
-        raise ExportFailed(f"{place}{error.strerror or error}") from error
+        prefix = f"{error.filename}: " if error.filename else ""
+        raise ExportFailed(f"{prefix}{error.strerror or error}") from error
 
 
 def _read_earlier(storage: Storage) -> tuple[Head | None, list[ExportedFile]]:

@@ -38,19 +38,19 @@ def remaining_exports(exports: Iterable[Export], until_ms: int) -> list[Remainin
     """
     names, replaced, remaining = dict[str, str](), set[str](), dict[str, RemainingExport]()
     for export in exports:
-        place = export.destination_id
-        names.setdefault(place, export.destination)
+        destination_id = export.destination_id
+        names.setdefault(destination_id, export.destination)
         if export.started_at_ms > until_ms:
             if export.finished_at_ms is not None:
-                replaced.add(place)
-        elif place not in replaced:
+                replaced.add(destination_id)
+        elif destination_id not in replaced:
             first_day, last_day = export.first_day, export.last_day
-            newer = remaining.get(place)
+            newer = remaining.get(destination_id)
             if newer is not None:
                 first_day = min(filter(None, (newer.first_day, first_day)), default=None)
                 last_day = max(filter(None, (newer.last_day, last_day)), default=None)
             started_at_ms = export.started_at_ms if newer is None else newer.started_at_ms
-            remaining[place] = RemainingExport(
-                names[place], place, started_at_ms, first_day, last_day
+            remaining[destination_id] = RemainingExport(
+                names[destination_id], destination_id, started_at_ms, first_day, last_day
             )
     return list(remaining.values())

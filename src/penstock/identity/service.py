@@ -51,8 +51,8 @@ def resolve(
         # An enum's own hash is slow.
         (claim.scope_id, claim.visitor_id, claim.user_id, int(claim.trust))
         if claim.traits is None
-        else place
-        for place, claim in enumerate(claims)
+        else index
+        for index, claim in enumerate(claims)
     ]
     resolver = store.load(connection, list(dict(zip(keys, claims, strict=True)).values()))
     resolutions = resolver.resolve_all(claims, keys, lambda: VisitorId(new_id("vis", now_ms)))

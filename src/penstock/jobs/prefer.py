@@ -50,23 +50,23 @@ def _is_quoted(text: str) -> bool:
 
 def _split_unquoted(text: str, separator: str) -> Iterator[str]:
     """Yield the parts between separators outside quoted strings. Reads the text only once."""
-    start = place = 0
-    while place < len(text):
-        if text[place] == '"':
-            place = _end_of_quoted(text, place)
+    start = index = 0
+    while index < len(text):
+        if text[index] == '"':
+            index = _end_of_quoted(text, index)
             continue
-        if text[place] == separator:
-            yield text[start:place]
-            start = place + 1
-        place += 1
+        if text[index] == separator:
+            yield text[start:index]
+            start = index + 1
+        index += 1
     yield text[start:]
 
 
 def _end_of_quoted(text: str, start: int) -> int:
     """Return the index after a quoted string; past the end of the text if it is not closed."""
-    place = start + 1
-    while place < len(text):
-        if text[place] == '"':
-            return place + 1
-        place += 2 if text[place] == "\\" else 1
+    index = start + 1
+    while index < len(text):
+        if text[index] == '"':
+            return index + 1
+        index += 2 if text[index] == "\\" else 1
     return len(text) + 1

@@ -70,7 +70,7 @@ class Changes:
 
     def _listen(self) -> Connection:
         connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-        connection.detach()  # the listener must not occupy a place in the pool
+        connection.detach()  # the listener must not occupy a connection of the pool
         connection.execute(text("LISTEN penstock_changes"))
         self._probed_s = monotonic()
         return connection

@@ -74,8 +74,8 @@ def id_properties(payload: Any, paths: Mapping[str, tuple[str, ...]]) -> Propert
     """Extract a payload's IDs as properties. paths: for each property, the paths to try."""
     return {
         name: text
-        for name, places in paths.items()
-        if (text := first_id(payload, *places)) is not None
+        for name, candidates in paths.items()
+        if (text := first_id(payload, *candidates)) is not None
     }
 
 

@@ -18,7 +18,7 @@ from penstock.events.model import Family, Kind, NewEvent, Source, body_hash, ded
 from penstock.events.segment_fields import (
     EVENT_TYPES,
     NO_IDENTITY,
-    PLACE,
+    PAGE_FIELDS,
     UTM,
     event_fields,
     part,
@@ -164,6 +164,6 @@ def _claim(raw: RawItem, context: CallContext) -> Claim | None:
 def _sent_name(field: str, raw: RawItem) -> str:
     """Return the name that a model's field has in the call."""
     first, dot, rest = field.partition(".")
-    if first in PLACE:
+    if first in PAGE_FIELDS:
         first = f"properties.{first}" if raw["type"] == "page" else f"context.page.{first}"
     return _SENT_NAMES.get(first, first) + dot + rest

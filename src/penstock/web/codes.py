@@ -285,7 +285,7 @@ too_costly              - The filters together cost more than is allowed. The me
 too_many_matches        - A funnel has too many matches, including those of its `or` rows.
 not_a_name              - The name of a screen, event or transaction cannot contain *, which stands
   for any characters only in the path of a Pageview.
-misplaced               - The row cannot be at this place; the message says where it may be.
+misplaced               - The row cannot be at this position; the message says where it may be.
 identical_parts         - Two parts of an all_of group match the same events.
 window_required         - An attempt funnel needs a finite conversion window.
 goal_not_found          - There is no goal with this name.

@@ -104,7 +104,7 @@ def test_a_line_with_too_many_values_is_rejected_in_every_format(workspace, name
 
 def test_commas_and_brackets_in_a_text_are_not_values(run_import):
     texts = [",[{" * 2_600, '\\",[' * 1_900, "\\" * 3_900 + ",["]
-    properties = {f"p{place}": text for place, text in enumerate(texts * 2)}
+    properties = {f"p{index}": text for index, text in enumerate(texts * 2)}
     assert counts(run_import([line(properties=properties)])) == (1, 1, 0, 0)
 
 

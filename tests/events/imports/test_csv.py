@@ -126,10 +126,10 @@ def test_a_faulty_row_costs_no_other_row(import_csv, client):
         lines += [row if isinstance(row, bytes) else row.encode(), good]
     job = import_csv(b"\n".join(lines))
     assert counts(job) == (len(lines), len(FAULTY) + 1, 0, len(FAULTY))
-    for place, (reject, (row, code, field)) in enumerate(
+    for index, (reject, (row, code, field)) in enumerate(
         zip(rejects(client, job), FAULTY, strict=True), 1
     ):
-        assert (reject["line"], reject["errors"][0]["code"]) == (2 * place + 1, code), row
+        assert (reject["line"], reject["errors"][0]["code"]) == (2 * index + 1, code), row
         assert reject["errors"][0]["field"] in (field, "userId"), row
 
 

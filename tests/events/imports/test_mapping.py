@@ -114,10 +114,10 @@ def test_a_faulty_row_costs_no_other_row_and_names_its_column(import_table, clie
     lines = ["ts,u,e,total,new", good, *(part for row, _, _ in FAULTY for part in (row, good))]
     job = import_table("\n".join(lines), sent)
     assert counts(job) == (len(lines), len(FAULTY) + 1, 0, len(FAULTY))
-    for place, (reject, (row, field, code)) in enumerate(
+    for index, (reject, (row, field, code)) in enumerate(
         zip(rejects(client, job), FAULTY, strict=True), 1
     ):
-        assert (reject["line"], reject["errors"][0]["code"]) == (2 * place + 1, code), row
+        assert (reject["line"], reject["errors"][0]["code"]) == (2 * index + 1, code), row
         assert reject["errors"][0]["field"] in (field, "userId"), row
 
 

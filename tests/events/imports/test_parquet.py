@@ -58,7 +58,7 @@ def test_each_type_of_column_is_a_property(import_parquet, services, workspace):
         (pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64())), {"a": 1}),
         (pa.array([[([2], 1)]], pa.map_(pa.list_(pa.int64()), pa.int64())), [[[2], 1]]),
     ]
-    columns = {f"p{place}": column for place, column in enumerate(columns)}
+    columns = {f"p{index}": column for index, column in enumerate(columns)}
     values = {name: column for name, (column, _) in columns.items()}
     assert import_parquet(parquet({**ROW, **values}))["accepted"] == 1
     [text] = stored(services, workspace.website_id, "properties")
@@ -106,7 +106,7 @@ def test_bytes_that_are_not_utf8_reject_only_rows_that_use_them(import_parquet):
 
 
 def test_the_names_of_columns_have_a_limit(import_parquet):
-    names = ["c" * 3_000 + str(place) for place in range(500)]
+    names = ["c" * 3_000 + str(index) for index in range(500)]
     job = import_parquet(parquet({**ROW, **{name: [1] for name in names}}))
     assert (job["state"], "too long" in job["error"]) == ("failed", True)
 

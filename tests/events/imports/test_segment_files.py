@@ -140,5 +140,5 @@ def test_a_faulty_line_costs_no_other_line(import_calls, client):
     job = import_calls(call(), *(part for line, _ in FAULTY for part in (line, call())))
     assert (job["accepted"], job["rejected"]) == (len(FAULTY) + 1, len(FAULTY))
     assert [(reject["line"], reject["errors"][0]["field"]) for reject in rejects(client, job)] == [
-        (2 * place, field) for place, (_, field) in enumerate(FAULTY, 1)
+        (2 * index, field) for index, (_, field) in enumerate(FAULTY, 1)
     ]

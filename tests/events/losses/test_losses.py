@@ -150,8 +150,8 @@ def test_damage_that_only_a_query_meets_says_that_a_backup_is_needed(stopped: St
     for part in parts_of_events(stopped.data):
         file = next(part.glob("*data*.bin"))
         content = bytearray(file.read_bytes())
-        for place in range(20, len(content), 50):
-            content[place] ^= 255
+        for index in range(20, len(content), 50):
+            content[index] ^= 255
         file.write_bytes(content)
     with stopped.serve() as service:
         answer = service.client.get(f"/api/funnels/{stopped.funnel_id}/results")

@@ -189,14 +189,14 @@ def funnel_of(definition: Json) -> Funnel:
     return Funnel(
         [
             Row(
-                place,
+                position,
                 len(row["matches"]),
                 is_group=row["mode"] == "all_of",
                 is_diagnostic=row["diagnostic"],
                 is_exclusion=row["exclude"],
                 is_strict=row["strict"],
             )
-            for place, row in enumerate(definition["steps"])
+            for position, row in enumerate(definition["steps"])
         ],
         None if window_s is None else window_s * 1000,
         definition["countingUnit"] == "attempt",
@@ -216,7 +216,9 @@ def unit_event(definition: Json, event: Event) -> UnitEvent:
         number=number,
         is_invalid=sent is not None and number is None,
         satisfied=tuple(
-            tuple(place for place, match in enumerate(row["matches"]) if matches(match, event))
+            tuple(
+                position for position, match in enumerate(row["matches"]) if matches(match, event)
+            )
             for row in definition["steps"]
         ),
         values=tuple(value_of(event, key) for key in definition["breakdownProperties"]),
@@ -378,7 +380,7 @@ def aggregate(units: Units, counted: Mapping[Unit, Run], evaluated_at_ms: int) -
         "steps": [
             {
                 "step": number,
-                "row": row.place,
+                "row": row.position,
                 **identity(units, row),
                 "count": counts[number - 1],
                 "pending": sum(run.reached == number for run in pending),
@@ -421,7 +423,7 @@ def aggregate(units: Units, counted: Mapping[Unit, Run], evaluated_at_ms: int) -
 
 def identity(units: Units, row: Row) -> dict[str, Any]:
     """The type and value of a row, and its name, if it has one."""
-    saved = units.definition["steps"][row.place]
+    saved = units.definition["steps"][row.position]
     named = {"name": saved["name"]} if saved["name"] else {}
     return {"type": saved["type"], "value": saved["value"], **named}
 
@@ -444,7 +446,7 @@ def diagnostic(units: Units, row: Row, counted: Mapping[Unit, Run]) -> dict[str,
         is_last = above == len(units.funnel.steps)
         where = f"after step {above}" if is_last else f"between steps {above} and {above + 1}"
     return {
-        "row": row.place,
+        "row": row.position,
         "afterStep": above,
         "where": where,
         **identity(units, row),
@@ -486,13 +488,15 @@ def data_quality(
         "assumedOrder": sum(len(run.assumed) for run in runs),
         "tiedEntries": sum(run.by_agreement for run in runs),
         "unknownEntryValues": {
-            key: sum(run.values[place] is None for run in runs) for place, key in enumerate(keys)
+            key: sum(run.values[position] is None for run in runs)
+            for position, key in enumerate(keys)
         },
         "conflictingEntryValues": {
             key: sum(
-                conflicts(funnel, units.history(unit), run, place) for unit, run in selected.items()
+                conflicts(funnel, units.history(unit), run, position)
+                for unit, run in selected.items()
             )
-            for place, key in enumerate(keys)
+            for position, key in enumerate(keys)
         },
         "unverifiedProviderEvents": sum(event in units.left_out for event in of_steps),
         "coarseTimes": sum(

@@ -18,13 +18,13 @@ otherwise 0.
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One entry of `steps`. place: its position in the list. size: number of its matches.
+    """One entry of `steps`. position: its index in the list. size: number of its matches.
 
     is_exclusion: whether its events exclude units that await the next step. is_strict: whether
     events of other steps exclude units that await this step.
     """
 
-    place: int
+    position: int
     size: int
     is_group: bool
     is_diagnostic: bool
@@ -52,7 +52,7 @@ class Funnel:
 
     def steps_above(self, row: Row) -> int:
         """Number of steps above a row."""
-        return sum(step.place < row.place for step in self.steps)
+        return sum(step.position < row.position for step in self.steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +92,19 @@ class UnitEvent:
 
     def is_required(self, funnel: Funnel) -> bool:
         """Whether the event matches a required step."""
-        return any(self.satisfied[step.place] for step in funnel.steps)
+        return any(self.satisfied[step.position] for step in funnel.steps)
 
     def excludes(self, funnel: Funnel, reached: int) -> bool:
         """Whether the event excludes a unit that has completed `reached` steps, but not all."""
         if any(
-            row.is_exclusion and funnel.steps_above(row) == reached and self.satisfied[row.place]
+            row.is_exclusion and funnel.steps_above(row) == reached and self.satisfied[row.position]
             for row in funnel.rows
         ):
             return True
         awaited = funnel.steps[reached]
-        return awaited.is_strict and self.is_required(funnel) and not self.satisfied[awaited.place]
+        return (
+            awaited.is_strict and self.is_required(funnel) and not self.satisfied[awaited.position]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +243,7 @@ def events_of_run(funnel: Funnel, events: Sequence[UnitEvent], run: Run) -> list
 
 def served(step: Row, event: UnitEvent, filled: dict[int, UnitEvent]) -> list[int]:
     """Return the step's matches that an event fulfils: open parts of a group, or one option."""
-    satisfied = event.satisfied[step.place]
+    satisfied = event.satisfied[step.position]
     if step.is_group:
         return [part for part in satisfied if part not in filled]
     return list(satisfied[:1])
@@ -265,15 +267,15 @@ def begin(
         event
         for event in events
         if event.start == entry.start
-        and any(part not in filled_before for part in event.satisfied[step.place])
+        and any(part not in filled_before for part in event.satisfied[step.position])
     ]
     numbers = [event.number for event in rivals]
     is_ordered = len(rivals) == 1 or (None not in numbers and len(set(numbers)) == len(numbers))
     values = entry.values
     if not is_ordered:
         values = tuple(
-            value if all(rival.values[place] == value for rival in rivals) else None
-            for place, value in enumerate(entry.values)
+            value if all(rival.values[position] == value for rival in rivals) else None
+            for position, value in enumerate(entry.values)
         )
     began = list(parts.values())
     return Run(entry, began, values, not is_ordered, [entry.at_ms], [set(parts)])
@@ -445,7 +447,7 @@ def seen_by(funnel: Funnel, events: Sequence[UnitEvent], run: Run, row: Row) -> 
     return [
         event
         for event in events
-        if event.satisfied[row.place]
+        if event.satisfied[row.position]
         and (from_ms is None or event.last_ms >= from_ms)
         and (to_ms is None or event.at_ms <= to_ms)
     ]
@@ -455,11 +457,11 @@ def is_seen(row: Row, events: Sequence[UnitEvent]) -> bool:
     """Whether a diagnostic row counts a run's unit. A group needs an event for each part."""
     if not row.is_group:
         return bool(events)
-    parts = {part for event in events for part in event.satisfied[row.place]}
+    parts = {part for event in events for part in event.satisfied[row.position]}
     return len(parts) == row.size
 
 
-def conflicts(funnel: Funnel, events: Sequence[UnitEvent], run: Run, place: int) -> bool:
+def conflicts(funnel: Funnel, events: Sequence[UnitEvent], run: Run, position: int) -> bool:
     """Whether a later event has a different value of a breakdown property than the entry.
 
     For an attempt, these are all step events inside the window; for a visitor, only accepted
@@ -476,8 +478,8 @@ def conflicts(funnel: Funnel, events: Sequence[UnitEvent], run: Run, place: int)
             and event.is_required(funnel)
             and not is_late(funnel, run, event)
         ]
-    values = {event.values[place] for event in later} - {None}
-    return run.values[place] is not None and bool(values - {run.values[place]})
+    values = {event.values[position] for event in later} - {None}
+    return run.values[position] is not None and bool(values - {run.values[position]})
 
 
 def coarse_times(funnel: Funnel, events: Sequence[UnitEvent]) -> int:

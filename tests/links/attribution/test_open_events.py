@@ -150,12 +150,12 @@ def test_funnels_filter_and_break_down_by_link_and_campaign(
     for slug, campaign, installs, buyers in (("spring", "may", 3, 2), ("summer", "june", 2, 1)):
         link = make_link(slug=slug, utmCampaign=campaign)
         phone = Phone(server, app_id)
-        for place in range(installs):
+        for index in range(installs):
             visitor_id = phone.open(clickToken=phone.tap(link), installId=f"i-{next(numbers)}")[
                 "visitorId"
             ]
             clock.advance(1)
-            if place < buyers:
+            if index < buyers:
                 fields = {
                     "websiteId": app_id,
                     "type": "event",

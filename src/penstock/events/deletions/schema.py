@@ -133,7 +133,7 @@ class RemainingExportRecord(Record):
         str, Field(description="The folder or bucket, as `penstock export` named it.")
     ]
     started_at: Annotated[
-        Iso, Field(description="Start of the last export to this place before the deletion.")
+        Iso, Field(description="Start of the last export to this destination before the deletion.")
     ]
     first_day: Annotated[str | None, Field(description="First day of its events, in UTC.")]
     last_day: Annotated[str | None, Field(description="Last day of its events, in UTC.")]
@@ -195,7 +195,7 @@ class DeletionRecord(Record):
         list[RemainingExportRecord],
         Field(
             description="Exports that were made before the deletion of a person and can still "
-            "contain the person, newest first, at most 100. An export to the same place that "
+            "contain the person, newest first, at most 100. An export to the same destination that "
             "starts after the deletion is done removes its entry."
         ),
     ]

@@ -144,9 +144,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
     """Correct p-values for multiple comparisons, in the same order. Method: Holm 1979."""
     corrected = [0.0] * len(p_values)
     smallest = 0.0
-    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        smallest = max(smallest, min(1.0, (len(p_values) - rank) * p_values[place]))
-        corrected[place] = smallest
+    for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        smallest = max(smallest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        corrected[index] = smallest
     return corrected
 
 

@@ -108,9 +108,9 @@ class AdHocChanges:
                 "conversion_window_seconds": MISSING,
             }
         if self.filters:
-            place = next(at for at, step in enumerate(saved.steps) if not step.diagnostic)
+            index = next(at for at, step in enumerate(saved.steps) if not step.diagnostic)
             changed["steps"] = [
-                self._filter_step(step) if at == place else step
+                self._filter_step(step) if at == index else step
                 for at, step in enumerate(saved.steps)
             ]
         return saved.model_copy(update=changed)

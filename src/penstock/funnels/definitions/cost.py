@@ -40,9 +40,9 @@ def _rule() -> str:
 
 
 class MatchCost(NamedTuple):
-    """The cost of the filters in one part of a definition. place: its path, such as `steps[2]`."""
+    """The cost of the filters in one part of a definition. path: for example `steps[2]`."""
 
-    place: str
+    path: str
     units: int
 
 
@@ -69,8 +69,8 @@ def filter_units(filters: Sequence[SavedFilter], matches: int = 1) -> int:
 def row_costs(steps: Sequence[SavedStep], goals: Mapping[str, SavedMatch]) -> list[MatchCost]:
     """Return the cost of each row, including its `or` rows."""
     return [
-        MatchCost(f"steps[{place}]", sum(match_units(match, goals) for match in (step, *step.or_)))
-        for place, step in enumerate(steps)
+        MatchCost(f"steps[{index}]", sum(match_units(match, goals) for match in (step, *step.or_)))
+        for index, step in enumerate(steps)
     ]
 
 
@@ -118,7 +118,7 @@ def cost_fault(costs: Iterable[MatchCost], field: str, limit: int = MAX_COST) ->
     total = sum(cost.units for cost in by_cost)
     if total <= limit:
         return None
-    largest = ", ".join(f"{cost.place} ({cost.units:,})" for cost in by_cost[:3] if cost.units)
+    largest = ", ".join(f"{cost.path} ({cost.units:,})" for cost in by_cost[:3] if cost.units)
     return Fault(
         field,
         "too_costly",

@@ -45,12 +45,12 @@ def resolve(
         raise Conflict(too_costly.message, code="definition_too_costly", faults=[too_costly])
     used = [goals[name] for name in sorted(goal_names(definition))]
     rows, faults = [], []
-    for place, step in enumerate(definition.steps):
+    for index, step in enumerate(definition.steps):
         try:
             rows.append(_row(step, matches, check_regex))
         except RulesBroken as error:
             faults += [
-                replace(fault, field=f"steps[{place}].{fault.field}") for fault in error.faults
+                replace(fault, field=f"steps[{index}].{fault.field}") for fault in error.faults
             ]
     if faults:
         more = f" (and {len(faults) - 1} more, see errors)" if len(faults) > 1 else ""
@@ -79,11 +79,11 @@ def _row(
     """Convert a step. Raises RulesBroken with all faults of the step."""
     matches: list[Match] = []
     faults: list[Fault] = []
-    for place, match in enumerate((step, *step.or_)):
+    for index, match in enumerate((step, *step.or_)):
         try:
             matches.append(resolve_match(match, goals, check_regex))
         except RulesBroken as error:
-            at = f"or[{place - 1}]" if place else ""
+            at = f"or[{index - 1}]" if index else ""
             faults += [replace(fault, field=join_path(at, fault.field)) for fault in error.faults]
     if faults:
         raise RulesBroken(faults)

@@ -50,8 +50,8 @@ def load_filters(
 
     faults: list to which the faults of invalid filters are added.
     """
-    for place, item in enumerate(filters):
-        at, faults_before = f"filters[{place}]", len(faults)
+    for index, item in enumerate(filters):
+        at, faults_before = f"filters[{index}]", len(faults)
         with _collect_fault(faults, f"{at}.property"):
             check_request_field(item.property)
         if (operator := OPERATORS.get(item.operator)) is None:

@@ -63,8 +63,8 @@ def changes_between(before: Revision, after: Revision) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """A row and its place.
+class _NumberedRow:
+    """A row and its position.
 
     at: index in `steps`.
     step: number of the step; for any other row, number of the step before it.
@@ -85,19 +85,19 @@ class _Place:
         return f"{_capital(str(self))} ({_match(self.row)})"
 
 
-def _places(rows: Sequence[SavedStep]) -> list[_Place]:
-    places, step = [], 0
+def _number_rows(rows: Sequence[SavedStep]) -> list[_NumberedRow]:
+    numbered, step = [], 0
     for at, row in enumerate(rows):
         step += row.required
-        places.append(_Place(at, step, row))
-    return places
+        numbered.append(_NumberedRow(at, step, row))
+    return numbered
 
 
 def _row_changes(before: Sequence[SavedStep], after: Sequence[SavedStep]) -> Iterator[str]:
-    pairs, removed, added = _align(_places(before), _places(after))
+    pairs, removed, added = _align(_number_rows(before), _number_rows(after))
     changes: list[tuple[int, str]] = []
     for old in removed:
-        if new := next((place for place in added if place.row == old.row), None):
+        if new := next((other for other in added if other.row == old.row), None):
             added.remove(new)
             changes.append((new.at, f"{old.description} moved: now {new}"))
         else:
@@ -108,18 +108,16 @@ def _row_changes(before: Sequence[SavedStep], after: Sequence[SavedStep]) -> Ite
 
 
 def _align(
-    old: list[_Place], new: list[_Place]
-) -> tuple[list[tuple[_Place, _Place]], list[_Place], list[_Place]]:
+    old: list[_NumberedRow], new: list[_NumberedRow]
+) -> tuple[list[tuple[_NumberedRow, _NumberedRow]], list[_NumberedRow], list[_NumberedRow]]:
     """Return pairs of corresponding rows, removed rows and added rows.
 
     Rows correspond if their types and values are equal. Rows between such pairs correspond in
     order.
     """
-    pairs: list[tuple[_Place, _Place]] = []
+    pairs: list[tuple[_NumberedRow, _NumberedRow]] = []
     removed, added = [], []
-    before, after = (
-        [(place.row.type, place.row.value) for place in places] for places in (old, new)
-    )
+    before, after = ([(each.row.type, each.row.value) for each in rows] for rows in (old, new))
     for kind, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         common = min(b - a, d - c) if kind in ("equal", "replace") else 0
         pairs += zip(old[a : a + common], new[c : c + common], strict=True)
@@ -128,14 +126,14 @@ def _align(
     return pairs, removed, added
 
 
-def _describe_addition(place: _Place) -> str:
-    if not place.row.required:
-        return f"{_capital(str(place))} added: {_row_in_words(place.row)}"
-    where = f"after step {place.step - 1}" if place.step > 1 else "at the beginning"
-    return f"Step {place.step} added {where}: {_row_in_words(place.row)}"
+def _describe_addition(added: _NumberedRow) -> str:
+    if not added.row.required:
+        return f"{_capital(str(added))} added: {_row_in_words(added.row)}"
+    where = f"after step {added.step - 1}" if added.step > 1 else "at the beginning"
+    return f"Step {added.step} added {where}: {_row_in_words(added.row)}"
 
 
-def _changes_of_row(before: _Place, after: _Place) -> Iterator[str]:
+def _changes_of_row(before: _NumberedRow, after: _NumberedRow) -> Iterator[str]:
     old, new, label = before.row, after.row, _capital(str(after))
     if old == new:
         return

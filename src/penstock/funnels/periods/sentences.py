@@ -38,10 +38,9 @@ def summary(
 def _clearest_step(now: AggregateRecord, before: AggregateRecord, period: str) -> str | None:
     """State the step whose share of the step before changed most; None if no change is clear."""
     clear: list[tuple[float, str]] = []
-    for place in range(1, len(now.steps)):
+    for step in range(1, len(now.steps)):
         parts = [
-            (report.steps[place].settled, report.steps[place - 1].settled)
-            for report in (now, before)
+            (report.steps[step].settled, report.steps[step - 1].settled) for report in (now, before)
         ]
         if min(whole for _, whole in parts) < MIN_UNITS:
             continue
@@ -49,7 +48,7 @@ def _clearest_step(now: AggregateRecord, before: AggregateRecord, period: str) -
         low, high = newcombe_interval(share, share_before)
         if low > 0 or high < 0:
             words = (
-                f"The clearest change is from step {place} to {place + 1}: {share.rate:.1%} "
+                f"The clearest change is from step {step} to {step + 1}: {share.rate:.1%} "
                 f"continued, {change_words(share, share_before, period)}."
             )
             clear.append((abs(share.rate - share_before.rate), words))

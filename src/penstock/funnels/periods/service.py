@@ -132,12 +132,12 @@ def _completion_change(now: AggregateRecord, before: AggregateRecord) -> ChangeR
 
 
 def _step_changes(now: AggregateRecord, before: AggregateRecord) -> Iterator[StepChangeRecord]:
-    for place, (step, step_before) in enumerate(zip(now.steps, before.steps, strict=True)):
+    for index, (step, step_before) in enumerate(zip(now.steps, before.steps, strict=True)):
         previous = None
-        if place:
+        if index:
             previous = change(
-                _share(step.settled, now.steps[place - 1].settled),
-                _share(step_before.settled, before.steps[place - 1].settled),
+                _share(step.settled, now.steps[index - 1].settled),
+                _share(step_before.settled, before.steps[index - 1].settled),
             )
         yield StepChangeRecord(
             step=step.step,

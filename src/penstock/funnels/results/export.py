@@ -188,13 +188,13 @@ def _figures(definition: Definition, row: Mapping[str, Any]) -> Figures:
     for step, counted in zip(definition.steps, tally.by_step(), strict=True):
         columns += [_name(identify(step)), *(getattr(counted, name) for name in _STEP_FIGURES)]
     columns += (getattr(tally, name) for name in _FIGURES)
-    for place, units, events in zip(
+    for diagnostic, units, events in zip(
         locate_diagnostics(definition),
         row["seen_units"],
         row["seen_events"],
         strict=True,
     ):
-        columns += [_name(place), place["where"], units, events]
+        columns += [_name(diagnostic), diagnostic["where"], units, events]
     return columns
 
 

@@ -110,26 +110,26 @@ def _steps(
 
 def _diagnostics(definition: Definition, row: Mapping[str, Any]) -> list[DiagnosticRecord]:
     return [
-        DiagnosticRecord(**place, units=units, events=events)
-        for place, units, events in zip(
+        DiagnosticRecord(**diagnostic, units=units, events=events)
+        for diagnostic, units, events in zip(
             locate_diagnostics(definition), row["seen_units"], row["seen_events"], strict=True
         )
     ]
 
 
 def locate_diagnostics(definition: Definition) -> list[dict[str, Any]]:
-    """Return the diagnostic rows with the place where each looks for events."""
-    places = []
+    """Return the diagnostic rows, and between which steps each looks for events."""
+    diagnostics = []
     step = 0
     for index, row in enumerate(definition.rows):
         if row.diagnostic:
-            looks = {"after_step": step, "where": _describe_place(step, len(definition.steps))}
-            places.append({"row": index, **looks, **identify(row)})
+            looks = {"after_step": step, "where": _describe_gap(step, len(definition.steps))}
+            diagnostics.append({"row": index, **looks, **identify(row)})
         step += row.required
-    return places
+    return diagnostics
 
 
-def _describe_place(step: int, n: int) -> str:
+def _describe_gap(step: int, n: int) -> str:
     """Describe where a diagnostic row below a step looks. step: 0 above the first step."""
     if not step:
         return "before step 1"

@@ -50,36 +50,36 @@ def _is_step(row: Mapping[str, Any]) -> bool:
 
 
 def _order_faults(rows: list[dict[str, Any]], required: int) -> Iterator[Fault]:
-    """Yield the faults of exclusion rows and strict steps that stand in a wrong place.
+    """Yield the faults of exclusion rows and strict steps that are at a wrong position.
 
     rows: not yet validated. required: number of required steps.
     """
     step, previous = 0, None
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         if _is_step(row):
             step, previous = step + 1, None
             if step == 1 and row.get("strict") is True:
                 yield Fault(
-                    f"[{place}].strict",
+                    f"[{index}].strict",
                     "not_allowed",
                     "The first step has no step before it. Set strict on a later step.",
                 )
         elif row.get("exclude") is True and row.get("diagnostic") is not True:
             if not 0 < step < required:
                 yield Fault(
-                    f"[{place}].exclude",
+                    f"[{index}].exclude",
                     "misplaced",
                     "An exclusion row stands between two steps. Move it below the first step and "
                     "above the last.",
                 )
             elif previous is not None:
                 yield Fault(
-                    f"[{place}].exclude",
+                    f"[{index}].exclude",
                     "repeated",
                     f"steps[{previous}] is the exclusion row between these steps. "
                     "Add this match to its `or`.",
                 )
-            previous = place
+            previous = index
 
 
 def identical_parts(parts: list[MatchIn], context: ValidationContext) -> Iterator[Fault]:

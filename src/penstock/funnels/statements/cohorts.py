@@ -22,15 +22,15 @@ def entry_values(plan: Plan) -> str:
 
     Columns: value (combined hash), keys (a hash each), texts (tagged texts).
     """
-    places = range(1, plan.breadth + 1)
-    names = dict(zip(places, plan.definition.breakdown_properties, strict=True))
+    numbers = range(1, plan.breadth + 1)
+    names = dict(zip(numbers, plan.definition.breakdown_properties, strict=True))
     read = ", ".join(
         f"{property_hash(name, plan.binder)} AS key_{j}, "
         f"{property_text(name, plan.binder)} AS text_{j}"
         for j, name in names.items()
     )
-    known = ", ".join(f"any(key_{j}) AS key_{j}, any(text_{j}) AS text_{j}" for j in places)
-    keys, texts = ([f"{column}_{j}" for j in places] for column in ("key", "text"))
+    known = ", ".join(f"any(key_{j}) AS key_{j}, any(text_{j}) AS text_{j}" for j in numbers)
+    keys, texts = ([f"{column}_{j}" for j in numbers] for column in ("key", "text"))
     starts = " OR ".join(match_condition(match, plan) for match in plan.steps[0].row.matches)
     events = joined_events(plan) if plan.definition.reads_visitors else all_events(plan)
     return f"""
@@ -50,10 +50,10 @@ def known_texts(plan: Plan) -> str:
     These are the combinations of entry values, and each combination with any of its values missing,
     because tied entries may agree on only some values.
     """
-    places = f"range({plan.breadth})"
+    indexes = f"range({plan.breadth})"
     part = f"""tuple(
-            arrayMap((key, j) -> if(bitTest(kept, j), key, 0), keys, {places}),
-            arrayMap((text, j) -> if(bitTest(kept, j), text, ''), texts, {places}))"""
+            arrayMap((key, j) -> if(bitTest(kept, j), key, 0), keys, {indexes}),
+            arrayMap((text, j) -> if(bitTest(kept, j), text, ''), texts, {indexes}))"""
     return f"""
         SELECT part.1 AS keys, any(part.2) AS texts FROM (
             SELECT arrayJoin(arrayMap(kept -> {part}, range({2**plan.breadth}))) AS part
@@ -65,8 +65,8 @@ def in_cohort_filter(plan: Plan) -> str:
     """Whether a cohort passes the exact cohort filter."""
     conditions = ["1"]
     for name, value in plan.params.cohort.items():
-        place = plan.definition.breakdown_properties.index(name) + 1
-        conditions.append(f"keys[{place}] = {_key_of(plan, name, value)}")
+        position = plan.definition.breakdown_properties.index(name) + 1
+        conditions.append(f"keys[{position}] = {_key_of(plan, name, value)}")
     return " AND ".join(conditions)
 
 

@@ -104,8 +104,8 @@ def _simple_units(plan: Plan, layout: Layout) -> str:
 def _chosen_matches(plan: Plan, layout: Layout) -> str:
     """Return a mask of the matches that count for the completed steps."""
     parts = []
-    for place, step in enumerate(plan.steps, start=1):
+    for position, step in enumerate(plan.steps, start=1):
         bits = ", ".join(plan.mask(bit) for bit in step.each)
-        option = layout.option(f"chains.firsts[{place}]") if len(step.each) > 1 else "0"
-        parts.append(f"if(chains.reached >= {place}, [{bits}][{option} + 1], {plan.mask(0)})")
+        option = layout.option(f"chains.firsts[{position}]") if len(step.each) > 1 else "0"
+        parts.append(f"if(chains.reached >= {position}, [{bits}][{option} + 1], {plan.mask(0)})")
     return reduce(lambda left, right: f"bitOr({left}, {right})", parts)

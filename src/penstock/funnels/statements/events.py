@@ -90,8 +90,8 @@ def _mask(plan: Plan) -> str:
         known, masks = plan.binder.bind("Array(String)", list(names)), list(names.values())
         mask = f"transform(events.name, {known}, {plan.masks(masks)}, {plan.mask(0)})"
         if plan.mask_type != "UInt64":  # `transform` does not support wider types.
-            place = f"transform(events.name, {known}, range(1, {len(names) + 1}), 0) + 1"
-            mask = f"{plan.masks([0, *masks])}[{place}]"
+            position = f"transform(events.name, {known}, range(1, {len(names) + 1}), 0) + 1"
+            mask = f"{plan.masks([0, *masks])}[{position}]"
         parts.append(f"if(events.kind = '{kind}', {mask}, {plan.mask(0)})")
     return reduce(lambda left, right: f"bitOr({left}, {right})", parts)
 

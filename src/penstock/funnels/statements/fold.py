@@ -168,11 +168,11 @@ def _later_events(plan: Plan) -> str:
     """Return the events after the entry and inside the window, except those of diagnostic rows."""
     bits = plan.required | sum(plan.exclusions)
     condition = f"x.ts <= window_end AND {plan.overlaps('x.mask', bits)}"
-    places = "arrayEnumerate(history)"
+    positions = "arrayEnumerate(history)"
     if plan.definition.in_step_order:
         time = "x.late" if plan.has_whole_seconds else "x.ts"
         condition += f" AND {time} >= {entry_time(plan)} AND NOT has(served, i)"
-        later = f"arrayFilter((x, i) -> {condition}, history, {places})"
+        later = f"arrayFilter((x, i) -> {condition}, history, {positions})"
         return (
             f"arraySort(x -> (x.late, x.seq, x.event_id), {later})"
             if plan.has_whole_seconds
@@ -183,7 +183,7 @@ def _later_events(plan: Plan) -> str:
     entry = f"({entry_time(plan)}, first_event.seq, first_event.event_id)"
     after = f"(x.late, x.seq, x.event_id) > {entry} AND NOT has(served, i)"
     return f"""arraySort(x -> (x.late, x.seq, x.event_id), arrayFilter(
-                   (x, i) -> {condition} AND {after}, history, {places}))"""
+                   (x, i) -> {condition} AND {after}, history, {positions}))"""
 
 
 def _add_served(plan: Plan, entries: str) -> str:
@@ -199,12 +199,12 @@ def _add_served(plan: Plan, entries: str) -> str:
         if not (plan.has_whole_seconds or plan.definition.in_step_order):
             return entries
         return f"SELECT *, [entry.at] AS served FROM ({entries})"
-    places = ", ".join(
+    positions = ", ".join(
         f"entry.began - 1 + arrayFirstIndex(x -> {plan.overlaps('x.mask', bit)}, own)"
         for bit in first.each
     )
     return f"""
-        SELECT *, [{places}] AS served FROM (
+        SELECT *, [{positions}] AS served FROM (
             SELECT *, arraySlice(history, entry.began, entry.at - entry.began + 1) AS own
             FROM ({entries}))"""
 
@@ -307,7 +307,9 @@ def _select_furthest(plan: Plan, outcome: str, columns: tuple[str, ...]) -> str:
     """
     span = "" if plan.spans is None else f", {plan.span('entry_ts')}"
     rank = "excluded_after < 0, " if plan.excludes else ""
-    best = ", ".join(f"best.{place} AS {column}" for place, column in enumerate(columns, start=1))
+    best = ", ".join(
+        f"best.{position} AS {column}" for position, column in enumerate(columns, start=1)
+    )
     return f"""
         SELECT unit, {best} FROM (
             SELECT unit, argMax(tuple({", ".join(columns)}),

@@ -83,12 +83,12 @@ class QueryParams:
 class StoredBuild:
     """Stored outcomes that a statement reads.
 
-    name: ID of the build. places: for each breakdown property of the statement, its number among
-    the stored properties, from 1.
+    name: ID of the build. positions: for each breakdown property of the statement, its position
+    among the stored properties, from 1.
     """
 
     name: str
-    places: tuple[int, ...]
+    positions: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

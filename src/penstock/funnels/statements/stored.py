@@ -36,14 +36,14 @@ def _is_of_build(plan: Plan) -> str:
 
 def _pick(plan: Plan, values: str, engine_type: str) -> str:
     """Select the values of the statement's breakdown properties from a list of stored values."""
-    picked = ", ".join(f"{values}[{place}]" for place in _build(plan).places)
+    picked = ", ".join(f"{values}[{position}]" for position in _build(plan).positions)
     return f"CAST([{picked}], 'Array({engine_type})')"
 
 
 def _conflicts(plan: Plan, conflicts: str) -> str:
     bits = [
-        f"{1 << j} * bitTest({conflicts}, {place - 1})"
-        for j, place in enumerate(_build(plan).places)
+        f"{1 << j} * bitTest({conflicts}, {position - 1})"
+        for j, position in enumerate(_build(plan).positions)
     ]
     return f"toUInt8({' + '.join(bits) or '0'})"
 

@@ -201,7 +201,7 @@ def conditions_on(plan: Plan, units: UnitConditions) -> tuple[dict[str, str], st
     if units.outcome is not None:
         conditions.append(_outcome(plan, units.outcome, n))
     if units.diagnostic is not None:
-        conditions.append(f"seen[{_seen_place(plan, units.diagnostic)}] > 0")
+        conditions.append(f"seen[{_seen_index(plan, units.diagnostic)}] > 0")
     if units.quality is not None:
         conditions.append(_quality(plan, units.quality, units.property))
     if units.event is not None:
@@ -210,7 +210,7 @@ def conditions_on(plan: Plan, units: UnitConditions) -> tuple[dict[str, str], st
     return relations, " AND ".join(f"({condition})" for condition in conditions)
 
 
-def _seen_place(plan: Plan, diagnostic: int) -> int:
+def _seen_index(plan: Plan, diagnostic: int) -> int:
     """Return the index in `seen` that shows whether a diagnostic row counts the unit."""
     rows = plan.definition.diagnostics
     if not rows[diagnostic - 1].all_of:
@@ -233,16 +233,16 @@ def _waiting(plan: Plan) -> str:
     return f"{plan.evaluated_at()} <= window_end"
 
 
-def _quality(plan: Plan, quality: Quality, place: int) -> str:
-    places = [place] if place else range(1, plan.breadth + 1)
+def _quality(plan: Plan, quality: Quality, number: int) -> str:
+    numbers = [number] if number else range(1, plan.breadth + 1)
     return {
         Quality.SEQUENCE_SKIP: "skips > 0",
         Quality.UNORDERED_TIE: "ties > 0",
         Quality.INVALID_SEQUENCE_VALUE: "invalid > 0",
         Quality.ORDERING_ISSUE: "skips + ties + invalid > 0",
         Quality.TIED_ENTRY: "tied",
-        Quality.UNKNOWN_ENTRY_VALUE: " OR ".join(f"keys[{at}] = 0" for at in places) or "0",
-        Quality.CONFLICT: " OR ".join(f"bitTest(conflicts, {at - 1})" for at in places) or "0",
+        Quality.UNKNOWN_ENTRY_VALUE: " OR ".join(f"keys[{at}] = 0" for at in numbers) or "0",
+        Quality.CONFLICT: " OR ".join(f"bitTest(conflicts, {at - 1})" for at in numbers) or "0",
         Quality.SEVERAL_VISITORS: "several",
         Quality.OVER_LIMIT: "cut",
         Quality.COARSE_TIME: "coarse > 0",

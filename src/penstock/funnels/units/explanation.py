@@ -54,9 +54,9 @@ def explain_events(
     """
     rows_of: dict[str, list[int]] = {}
     if path is not None:
-        for place, seen in seen_by_diagnostics(definition, path).items():
+        for row_index, seen in seen_by_diagnostics(definition, path).items():
             for event in seen:
-                rows_of.setdefault(event.event_id, []).append(place)
+                rows_of.setdefault(event.event_id, []).append(row_index)
     return {
         event.event_id: _explain(definition, path, event, tuple(rows_of.get(event.event_id, ())))
         for event in events
@@ -72,20 +72,20 @@ def _explain(
     verdict = None if path is None else path.verdicts.get(event.event_id)
     if path is not None and verdict is not None:
         if verdict.decision is Decision.EXCLUSION:
-            place, sentence = _explain_exclusion(definition, event, verdict.step)
+            row_index, sentence = _explain_exclusion(definition, event, verdict.step)
         else:
-            place, row = required_rows(definition)[verdict.step - 1]
+            row_index, row = required_rows(definition)[verdict.step - 1]
             sentence = _explain_verdict(definition, row, path, event, verdict)
             if event in path.assumed:
                 sentence += " Its order is assumed: equal times count in the order of the steps."
         if event.coarse:
             end = "start" if verdict.step == 1 else "end"
             sentence += f" Its provider sends whole seconds; it counts at the {end} of its second."
-        return Explanation(verdict.decision, verdict.step, place, diagnostic_rows, sentence)
+        return Explanation(verdict.decision, verdict.step, row_index, diagnostic_rows, sentence)
     if diagnostic_rows:
-        place = diagnostic_rows[0]
-        sentence = f"Counted by diagnostic row {place}, which doesn't affect conversion."
-        return Explanation(Decision.DIAGNOSTIC, None, place, diagnostic_rows, sentence)
+        row_index = diagnostic_rows[0]
+        sentence = f"Counted by diagnostic row {row_index}, which doesn't affect conversion."
+        return Explanation(Decision.DIAGNOSTIC, None, row_index, diagnostic_rows, sentence)
     return Explanation(Decision.NO_MATCH, None, None, (), _explain_ignored(definition, path, event))
 
 
@@ -95,11 +95,11 @@ def _explain_exclusion(definition: Definition, event: MatchedEvent, step: int) -
     unit = definition.unit_word
     if exclusion is not None and event.matched[exclusion]:
         reason = f"it matches the exclusion row after step {step}"
-        place = exclusion
+        row_index = exclusion
     else:
         reason = f"step {step + 1} is strict, and the event belongs to another step"
-        place = required_rows(definition)[step][0]
-    return place, f"Excludes the {unit} after step {step}: {reason}. Nothing later counts."
+        row_index = required_rows(definition)[step][0]
+    return row_index, f"Excludes the {unit} after step {step}: {reason}. Nothing later counts."
 
 
 def _explain_verdict(
@@ -149,11 +149,14 @@ def _explain_ignored(definition: Definition, path: FunnelPath | None, event: Mat
     """Explain why neither a step nor a diagnostic row counted an event."""
     steps = [
         number
-        for number, (place, _) in enumerate(required_rows(definition), start=1)
-        if event.matched[place]
+        for number, (row_index, _) in enumerate(required_rows(definition), start=1)
+        if event.matched[row_index]
     ]
     if not steps:
-        if any(row.exclude and event.matched[place] for place, row in enumerate(definition.rows)):
+        if any(
+            row.exclude and event.matched[row_index]
+            for row_index, row in enumerate(definition.rows)
+        ):
             return "Matches an exclusion row, but not between the two steps around it."
         return "Matches no step."
     matches = f"Matches step {_join_words([str(step) for step in steps])}, but "

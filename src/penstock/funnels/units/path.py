@@ -167,16 +167,16 @@ class FunnelPath:
 
 def required_rows(definition: Definition) -> list[tuple[int, Row]]:
     """Return the required steps with their indexes among the rows."""
-    return [(place, row) for place, row in enumerate(definition.rows) if row.required]
+    return [(row_index, row) for row_index, row in enumerate(definition.rows) if row.required]
 
 
 def exclusion_row(definition: Definition, step: int) -> int | None:
     """Return the index of the exclusion row after a step; None if there is none."""
     above = 0
-    for place, row in enumerate(definition.rows):
+    for row_index, row in enumerate(definition.rows):
         above += row.required
         if row.exclude and above == step:
-            return place
+            return row_index
     return None
 
 
@@ -189,22 +189,22 @@ def gaps_of(definition: Definition, event: MatchedEvent) -> frozenset[int]:
     if not definition.excludes:
         return frozenset()
     steps = required_rows(definition)
-    of_steps = any(event.matched[place] for place, _ in steps)
+    of_steps = any(event.matched[row_index] for row_index, _ in steps)
     gaps = set()
-    for step, (place, row) in enumerate(steps[1:], start=1):
+    for step, (row_index, row) in enumerate(steps[1:], start=1):
         exclusion = exclusion_row(definition, step)
         if (exclusion is not None and event.matched[exclusion]) or (
-            row.strict and of_steps and not event.matched[place]
+            row.strict and of_steps and not event.matched[row_index]
         ):
             gaps.add(step)
     return frozenset(gaps)
 
 
-def conflicts(definition: Definition, path: FunnelPath, place: int) -> list[MatchedEvent]:
+def conflicts(definition: Definition, path: FunnelPath, property_index: int) -> list[MatchedEvent]:
     """Return the later events that disagree with an entry value that is not missing (R12).
 
     For a visitor, who may enter again, only accepted events count; for an attempt, all events
-    inside the window that match a required step. place: index of the breakdown property.
+    inside the window that match a required step. property_index: index of the breakdown property.
     """
     events: Sequence[MatchedEvent] = path.accepted
     if definition.counting_unit is CountingUnit.ATTEMPT:
@@ -214,11 +214,11 @@ def conflicts(definition: Definition, path: FunnelPath, place: int) -> list[Matc
             for event in path.later
             if path.in_window(event.at_ms) and any(event.matched[row] for row in rows)
         ]
-    entry_value = path.values[place]
+    entry_value = path.values[property_index]
     return [
         event
         for event in events
-        if entry_value != MISSING and event.values[place] not in (entry_value, MISSING)
+        if entry_value != MISSING and event.values[property_index] not in (entry_value, MISSING)
     ]
 
 
@@ -231,7 +231,7 @@ def seen_by_diagnostics(definition: Definition, path: FunnelPath) -> dict[int, l
     """
     seen: dict[int, list[MatchedEvent]] = {}
     above = 0
-    for place, row in enumerate(definition.rows):
+    for row_index, row in enumerate(definition.rows):
         if not row.diagnostic:
             above += row.required
             continue
@@ -240,20 +240,20 @@ def seen_by_diagnostics(definition: Definition, path: FunnelPath) -> dict[int, l
         end_ms = path.window_end_ms if path.excluded_ms is None else path.excluded_ms
         until_ms = path.done_ms[above] if path.reached > above else end_ms
         from_ms = path.done_ms[above - 1] if above else path.first_ms(definition)
-        seen[place] = [
+        seen[row_index] = [
             event
             for event in path.events
-            if event.matched[place]
+            if event.matched[row_index]
             and (from_ms is None or from_ms <= event.late_ms)
             and (until_ms is None or event.at_ms <= until_ms)
         ]
     return seen
 
 
-def fills_row(row: Row, place: int, seen: Sequence[MatchedEvent]) -> bool:
-    """Whether a diagnostic row counts a unit. place: the row's index. seen: the row's events."""
+def fills_row(row: Row, row_index: int, seen: Sequence[MatchedEvent]) -> bool:
+    """Whether a diagnostic row counts a unit. row_index: its index. seen: the row's events."""
     if row.all_of:
-        filled = frozenset[int]().union(*(event.matched[place] for event in seen))
+        filled = frozenset[int]().union(*(event.matched[row_index] for event in seen))
         return len(filled) == len(row.matches)
     return bool(seen)
 

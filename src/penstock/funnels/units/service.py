@@ -218,7 +218,7 @@ def _event_faults(query: UnitListQuery, n: int) -> dict[str, str]:
 
 
 def _diagnostic_rows(definition: Definition) -> list[int]:
-    return [place for place, row in enumerate(definition.rows) if row.diagnostic]
+    return [index for index, row in enumerate(definition.rows) if row.diagnostic]
 
 
 def unit_conditions(

@@ -32,7 +32,7 @@ def funnel_paths(definition: Definition, events: Sequence[MatchedEvent]) -> Iter
 
     events: the events of one unit, in reading order.
     """
-    place, step = required_rows(definition)[0]
+    row_index, step = required_rows(definition)[0]
     sequel = _Sequel(definition, events)
     filled: frozenset[int] = frozenset()
     filled_before: frozenset[int] = frozenset()
@@ -46,14 +46,14 @@ def funnel_paths(definition: Definition, events: Sequence[MatchedEvent]) -> Iter
         event = events[index]
         if event.at_ms != now_ms:
             now_ms, now_index, filled_before = event.at_ms, index, filled
-        if event.matched[place] and definition.repeat and index > furthest:
+        if event.matched[row_index] and definition.repeat and index > furthest:
             furthest = index
             if not filled and possible >= most:
                 return
             possible += 0 if limits_runs else 1 + (step.all_of and event.number is not None)
         if run is not None and not _is_after_end(definition, run, event):
             continue
-        matches = event.matched[place] - filled
+        matches = event.matched[row_index] - filled
         if not matches:
             continue
         number = number if event.number is None else event.number
@@ -65,7 +65,7 @@ def funnel_paths(definition: Definition, events: Sequence[MatchedEvent]) -> Iter
         candidates = [
             other
             for other in _events_at_once(events, now_index)
-            if other.matched[place] - filled_before
+            if other.matched[row_index] - filled_before
         ]
         verdicts[event.event_id] = Verdict(Decision.ENTRY, 1, matches, completes=True)
         start = _Start(index, matches, number, candidates, verdicts)
@@ -122,9 +122,9 @@ class _Sequel:
             [
                 index
                 for index, event in enumerate(self.events)
-                if event.matched[place] or step in self.gaps[index]
+                if event.matched[row_index] or step in self.gaps[index]
             ]
-            for step, (place, _) in enumerate(required_rows(definition))
+            for step, (row_index, _) in enumerate(required_rows(definition))
         ]
 
     def at_once(self, index: int) -> Iterator[int]:
@@ -187,13 +187,13 @@ def _follow(
         _reading_in_step_order(path, sequel) if in_step_order else _reading(path, sequel, index)
     )
     for index in reading:
-        place, step = steps[path.reached]
+        row_index, step = steps[path.reached]
         event = sequel.events[index]
         refused = verdicts.get(event.event_id)
         if refused is not None and (not in_step_order or refused.decision in SERVED):
             continue
         next_step = path.reached + 1
-        matches = event.matched[place] - filled
+        matches = event.matched[row_index] - filled
         excludes = path.reached in sequel.gaps[index]
         if not matches and not excludes:
             continue
@@ -227,7 +227,7 @@ def _follow(
         if is_proven and not excludes:
             exclusion = _exclusion_at_once(path, sequel, index, number)
         if exclusion is not None:
-            _exclude(path, sequel, exclusion, place, filled, number)
+            _exclude(path, sequel, exclusion, row_index, filled, number)
             break
         path.accepted.append(event)
         if not is_proven:
@@ -323,20 +323,21 @@ def _exclude(
     path: FunnelPath,
     sequel: _Sequel,
     index: int,
-    place: int,
+    row_index: int,
     filled: frozenset[int],
     number: int | None,
 ) -> None:
     """End a path at an exclusion. Events of the next step whose order is not proven are ties.
 
-    index: index of the exclusion. place: index of the next step's row. filled: its filled parts.
+    index: index of the exclusion. row_index: index of the next step's row. filled: the filled
+    parts of that row.
     """
     exclusion, step = sequel.events[index], path.reached
     path.excluded_by = exclusion
     path.verdicts[exclusion.event_id] = Verdict(Decision.EXCLUSION, step, excludes=True)
     for other in sequel.at_once(index):
         event = sequel.events[other]
-        matches = event.matched[place] - filled
+        matches = event.matched[row_index] - filled
         if (
             matches
             and path.in_window(event.at_ms)
@@ -364,13 +365,13 @@ def _refuse_earlier_ties(
     if path.reached == len(steps):
         return
     last, next_step = path.completed[-1], path.reached + 1
-    place, _ = steps[path.reached]
+    row_index, _ = steps[path.reached]
     for earlier in takewhile(
         lambda earlier: sequel.orders[earlier][:2] == path.done[-1][:2], range(index, -1, -1)
     ):
         event, excludes = sequel.events[earlier], path.reached in sequel.gaps[earlier]
         if (
-            (event.matched[place] or excludes)
+            (event.matched[row_index] or excludes)
             and path.in_window(event.at_ms)
             and not is_provably_after(path.done[-1], event.late_order)
             and not _is_used(path, event)
@@ -379,7 +380,7 @@ def _refuse_earlier_ties(
             tie = Verdict(
                 Decision.UNORDERED_TIE,
                 next_step,
-                event.matched[place],
+                event.matched[row_index],
                 against=last,
                 excludes=excludes,
             )
@@ -403,8 +404,8 @@ def entry_values(
     ordered = len(candidates) == 1 or (None not in numbers and len(set(numbers)) == len(numbers))
     if ordered:
         return entry.values, False
-    places = range(len(entry.values))
-    seen = [{candidate.values[place] for candidate in candidates} for place in places]
+    indexes = range(len(entry.values))
+    seen = [{candidate.values[index] for candidate in candidates} for index in indexes]
     return tuple(values.pop() if len(values) == 1 else MISSING for values in seen), True
 
 

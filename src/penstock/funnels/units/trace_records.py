@@ -198,9 +198,9 @@ def _steps(path: FunnelPath | None) -> list[CompletedStepRecord]:
 
 def _entry_values(definition: Definition, path: FunnelPath) -> dict[str, EntryValueRecord]:
     values = {}
-    for place, name in enumerate(definition.breakdown_properties):
+    for index, name in enumerate(definition.breakdown_properties):
         sources = list(path.candidates) if path.tied else [path.entry]
-        source_values = {event.values[place] for event in sources}
+        source_values = {event.values[index] for event in sources}
         how = (
             "missing"
             if source_values == {MISSING}
@@ -212,7 +212,7 @@ def _entry_values(definition: Definition, path: FunnelPath) -> dict[str, EntryVa
         )
         values[name] = EntryValueRecord.model_validate(
             {
-                "value": untagged(path.values[place]),
+                "value": untagged(path.values[index]),
                 "how": how,
                 "eventIds": [event.event_id for event in sources],
             }
@@ -224,13 +224,13 @@ def _conflicts(definition: Definition, path: FunnelPath) -> list[ConflictRecord]
     return [
         ConflictRecord(
             property=name,
-            entry_value=untagged(path.values[place]),
-            value=untagged(event.values[place]),
+            entry_value=untagged(path.values[index]),
+            value=untagged(event.values[index]),
             event_id=event.event_id,
             occurred_at=iso(event.at_ms),
         )
-        for place, name in enumerate(definition.breakdown_properties)
-        for event in conflicts(definition, path, place)
+        for index, name in enumerate(definition.breakdown_properties)
+        for event in conflicts(definition, path, index)
     ]
 
 

@@ -122,11 +122,11 @@ def _loss(
         return []
     lost, step = _units(report, loss.dropped_off), loss.step
     units = _phrase(lost, ShownBy.UNITS, step=step, outcome="droppedOff")
-    place = _phrase(_place_words(report.aggregate.steps, step), ShownBy.DRIVERS, step=step)
+    gap = _phrase(_gap_words(report.aggregate.steps, step), ShownBy.DRIVERS, step=step)
     if len(report.aggregate.steps) > 2:
-        phrases = [PhraseRecord(text="The largest loss is "), place, PhraseRecord(text=": "), units]
+        phrases = [PhraseRecord(text="The largest loss is "), gap, PhraseRecord(text=": "), units]
     else:
-        phrases = [units, PhraseRecord(text=" dropped off "), place]
+        phrases = [units, PhraseRecord(text=" dropped off "), gap]
     group = _most_of_the_loss(loss, groups)
     if group is not None:
         shown = _phrase(group.words, ShownBy.RESULTS, cohort={group.name: group.value})
@@ -134,8 +134,8 @@ def _loss(
     return [*phrases, PhraseRecord(text=".")]
 
 
-def _place_words(steps: Sequence[StepRecord], step: int) -> str:
-    """Describe the place between a step and the next, by their own names if they have any."""
+def _gap_words(steps: Sequence[StepRecord], step: int) -> str:
+    """Describe the gap between a step and the next, by their own names if they have any."""
     before, after = steps[step - 1], steps[step]
     if before.name or after.name:
         return f"from {before.name or f'step {step}'} to {after.name or f'step {step + 1}'}"

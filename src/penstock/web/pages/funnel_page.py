@@ -152,7 +152,7 @@ class FunnelPage:
     def filters_in_words(self) -> list[tuple[str, str | None]]:
         """The filters of the query in words, each with the parameter that is left without it."""
         filters = self.query.filters or ()
-        rest = [[*filters[:place], *filters[place + 1 :]] for place in range(len(filters))]
+        rest = [[*filters[:index], *filters[index + 1 :]] for index in range(len(filters))]
         return [
             (self._words_of(item), filters_as_text(others) if others else None)
             for item, others in zip(filters, rest, strict=True)

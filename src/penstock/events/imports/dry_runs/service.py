@@ -38,7 +38,7 @@ class DryRunService:
 
     def require_room(self, db: Connection, sender: Caller) -> None:
         """Require room for another file before its start. A key without the scope manage cannot
-        take more than half of the places.
+        stage more than half of the files.
         """
         unfinished = store.unfinished_imports(db, workspace_id=sender.workspace_id)
         files = [each for each in unfinished if each.is_staged]

@@ -105,7 +105,7 @@ class _Column(NamedTuple):
 
 def guess_mapping(sample: Sample) -> ImportMapping:
     """Guess the use of each column. The guess may lack a use that an import needs."""
-    columns = [_column(sample, place) for place in range(min(len(sample.columns), MAX_COLUMNS))]
+    columns = [_column(sample, index) for index in range(min(len(sample.columns), MAX_COLUMNS))]
     uses: dict[str, MappedColumn] = {}
     _guess_time(columns, uses)
     _guess_type(columns, uses)
@@ -117,10 +117,10 @@ def guess_mapping(sample: Sample) -> ImportMapping:
     return ImportMapping(columns=_unique(uses.get(each.name) or _other(each) for each in columns))
 
 
-def _column(sample: Sample, place: int) -> _Column:
-    name = sample.columns[place]
+def _column(sample: Sample, index: int) -> _Column:
+    name = sample.columns[index]
     words = "".join(character for character in name.lower() if character.isalnum())
-    cells = [row[place] for row in sample.rows[:SAMPLE_ROWS] if place < len(row)]
+    cells = [row[index] for row in sample.rows[:SAMPLE_ROWS] if index < len(row)]
     return _Column(name, words, [cell for cell in cells if cell not in (None, "")])
 
 
@@ -147,7 +147,7 @@ def _guess_named(
 def _guess_time(columns: Sequence[_Column], uses: dict[str, MappedColumn]) -> None:
     """Choose the column with times: the best name first, then the first column with text."""
     ranked = sorted(
-        ((_rank_of_time(each.words), place, each) for place, each in enumerate(columns)),
+        ((_rank_of_time(each.words), index, each) for index, each in enumerate(columns)),
         key=lambda ranked: ranked[:2],
     )
     named = [each for rank, _, each in ranked if rank <= len(_TIMES) and each.name]
@@ -305,15 +305,15 @@ def _guess_attempt(
             return
 
 
-def _joins_events(sample: Sample, place: int, person: int, event: int) -> bool:
+def _joins_events(sample: Sample, column: int, person: int, event: int) -> bool:
     """Whether some value is on several events, and no value belongs to two people."""
     events = dict[str, set[Any]]()
     people = dict[str, set[Any]]()
     for row in sample.rows[:SAMPLE_ROWS]:
-        if len(row) <= max(place, person, event) or row[place] in (None, ""):
+        if len(row) <= max(column, person, event) or row[column] in (None, ""):
             continue
-        events.setdefault(str(row[place]), set()).add(str(row[event]))
-        people.setdefault(str(row[place]), set()).add(str(row[person]))
+        events.setdefault(str(row[column]), set()).add(str(row[event]))
+        people.setdefault(str(row[column]), set()).add(str(row[person]))
     return (
         len(events) > 1
         and all(len(each) == 1 for each in people.values())

@@ -125,7 +125,7 @@ def _lines(path: str, max_row_bytes: int) -> Iterator[bytes]:
 
 
 def _line(row: Sequence[Any], max_row_bytes: int) -> bytes:
-    not_utf8 = [place for place, value in enumerate(row) if value is NOT_UTF8]
+    not_utf8 = [index for index, value in enumerate(row) if value is NOT_UTF8]
     line = json.encode([*row, not_utf8], enc_hook=_as_text)
     return line if len(line) <= max_row_bytes else b"null"
 

@@ -124,6 +124,6 @@ function isStillEmpty(form, fault) {
     NOT_FILLED_IN.includes(fault.code) ||
     field?.querySelector("input:not([type=hidden]), textarea")?.value === "";
   if (!isEmpty || !field) return isEmpty;
-  const place = field.closest("[data-row], .field, .breakdown, [data-list]");
-  return !("touched" in field.dataset) || place.contains(document.activeElement);
+  const container = field.closest("[data-row], .field, .breakdown, [data-list]");
+  return !("touched" in field.dataset) || container.contains(document.activeElement);
 }

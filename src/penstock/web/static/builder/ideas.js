@@ -5,8 +5,8 @@ import { ownProperties } from "./suggestions.js";
 const MAX_IDEAS = 4;
 let shown = null; // the first step and the properties of its events
 
-// place: where the buttons belong. row: the first step. definition: the form's.
-export async function showIdeas(place, row, definition) {
+// container: element for the buttons. row: the first step. definition: the form's.
+export async function showIdeas(container, row, definition) {
   const { breakdownProperties = [], attemptProperties = [] } = definition;
   // A breakdown by an ID has a cohort for every attempt.
   const ids = [definition.attemptProperty, definition.sequenceProperty, ...attemptProperties];
@@ -15,7 +15,7 @@ export async function showIdeas(place, row, definition) {
   const key = JSON.stringify(selection ?? null);
   if (key !== shown?.key) {
     shown = { key, properties: [] };
-    place.replaceChildren();
+    container.replaceChildren();
     const properties = selection?.value ? await ownProperties(selection) : [];
     if (shown.key !== key) return; // the first step has changed
     shown.properties = properties;
@@ -24,7 +24,7 @@ export async function showIdeas(place, row, definition) {
     .filter((name) => !ids.includes(name))
     .slice(0, MAX_IDEAS)
     .filter((name) => !breakdownProperties.includes(name));
-  place.replaceChildren(...left.map(makeIdea));
+  container.replaceChildren(...left.map(makeIdea));
 }
 
 function makeIdea(property) {

@@ -141,7 +141,7 @@ function show(state, detail = "") {
   for (const part of panel.querySelectorAll("[data-shows]"))
     part.hidden = part.dataset.shows !== state;
   panel.querySelector('[data-shows="first"]').hidden = state !== "counting" || !result.hidden;
-  for (const place of panel.querySelectorAll("[data-detail]")) place.textContent = detail;
+  for (const element of panel.querySelectorAll("[data-detail]")) element.textContent = detail;
   if (state !== "counting") progress.hidden = true;
   if (state === "counting") progress.removeAttribute("value");
   summary.hidden = result.hidden;

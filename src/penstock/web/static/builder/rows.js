@@ -34,9 +34,9 @@ export function showRows(list, counters, limits) {
   [...list.children].forEach((row, index) => {
     const [diagnostic, exclude] = [switchOf(row, "diagnostic"), switchOf(row, "exclude")];
     const isStep = !diagnostic.checked && !exclude.checked;
-    const place = isStep ? `Step ${++step}` : titleOf(exclude.checked, step);
+    const position = isStep ? `Step ${++step}` : titleOf(exclude.checked, step);
     const name = nameOf(row).value.trim();
-    const title = name ? `${place}: ${name}` : place;
+    const title = name ? `${position}: ${name}` : position;
     row.classList.toggle("named", name !== "");
     row.classList.toggle("aside", !isStep);
     row.querySelector(".row-number").textContent = isStep ? step : exclude.checked ? "×" : "i";
@@ -98,8 +98,8 @@ function showText(row, kind) {
   const words = matches.flatMap((match, at) => [
     ...(at ? [soft(joins)] : []),
     ...eventInWords(match),
-    ...[...match.querySelectorAll(".filter")].map((filter, place) =>
-      soft(`${place ? "and" : "where"} ${filterInWords(filter)}`),
+    ...[...match.querySelectorAll(".filter")].map((filter, index) =>
+      soft(`${index ? "and" : "where"} ${filterInWords(filter)}`),
     ),
   ]);
   const isStrict = switchOf(row, "strict").checked;

@@ -34,8 +34,8 @@ def scale_of(
         low, high = min(low, 0.0), max(high, 0.0)
     step = _step(max(high - low, 0.01) / (ticks - 1))
     first, last = floor(low / step), ceil(high / step)
-    places = [round(place * step, 6) for place in range(first, max(last, first + 1) + 1)]
-    return Scale(places[0], places[-1], places)
+    values = [round(number * step, 6) for number in range(first, max(last, first + 1) + 1)]
+    return Scale(values[0], values[-1], values)
 
 
 def _step(least: float) -> float:
