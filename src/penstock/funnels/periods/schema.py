@@ -89,7 +89,7 @@ def _days(start_ms: int, end_ms: int, zone: ZoneInfo) -> int:
     return (last - first).days + 1
 
 
-class Answer(StrEnum):
+class Conclusion(StrEnum):
     """The conclusion about a change. TOO_EARLY: too few units are settled in one period."""
 
     HIGHER = "higher"
@@ -111,7 +111,7 @@ class ChangeRecord(Record):
         Field(description="95% confidence interval of the difference (Newcombe)."),
     ]
     answer: Annotated[
-        Answer,
+        Conclusion,
         Field(
             description="`higher` or `lower` if the interval excludes 0. `too_early`: fewer than "
             "30 settled units in one of the periods."

@@ -11,9 +11,9 @@ from penstock.funnels.comparisons.proportions import MIN_UNITS, newcombe_interva
 from penstock.funnels.insights.schema import TrendBucketRecord, TrendQuery
 from penstock.funnels.insights.service import read_trend
 from penstock.funnels.periods.schema import (
-    Answer,
     ChangeRecord,
     CohortChangeRecord,
+    Conclusion,
     DayChangeRecord,
     EarlierPeriodRecord,
     PeriodsQuery,
@@ -105,15 +105,15 @@ def change(now: Share | None, before: Share | None) -> ChangeRecord:
     }
     if now is None or before is None:
         return ChangeRecord(
-            **rates, difference=None, difference_interval=None, answer=Answer.TOO_EARLY
+            **rates, difference=None, difference_interval=None, answer=Conclusion.TOO_EARLY
         )
     low, high = newcombe_interval(now, before)
     if min(now.whole, before.whole) < MIN_UNITS:
-        answer = Answer.TOO_EARLY
+        answer = Conclusion.TOO_EARLY
     elif low > 0:
-        answer = Answer.HIGHER
+        answer = Conclusion.HIGHER
     else:
-        answer = Answer.LOWER if high < 0 else Answer.NO_CLEAR_DIFFERENCE
+        answer = Conclusion.LOWER if high < 0 else Conclusion.NO_CLEAR_DIFFERENCE
     return ChangeRecord(
         **rates,
         difference=round(now.rate - before.rate, 4),

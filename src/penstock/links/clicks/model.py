@@ -16,7 +16,7 @@ from penstock.links.model import Link
 _MAX_HOST_CHARS = 253
 
 
-class Answer(StrEnum):
+class ResponseKind(StrEnum):
     """The kind of response to a visit. The values are those in the warehouse."""
 
     PAGE = "page"
@@ -35,7 +35,7 @@ class Click(NamedTuple):
     id: ClickId
     link: Link
     at_ms: int
-    answer: Answer
+    answer: ResponseKind
     user_agent: UserAgent
     robot: str
     referrer_host: str

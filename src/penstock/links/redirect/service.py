@@ -8,7 +8,13 @@ from penstock.base.ids import ClickId, new_id
 from penstock.base.user_agent import Platform, UserAgent, parse_in_thread
 from penstock.links.clicks.daily_browsers import DailyBrowsers
 from penstock.links.clicks.match_keys import MatchKeys
-from penstock.links.clicks.model import Answer, Click, click_row, new_click_token, referrer_host
+from penstock.links.clicks.model import (
+    Click,
+    ResponseKind,
+    click_row,
+    new_click_token,
+    referrer_host,
+)
 from penstock.links.clicks.quota import ClickQuota
 from penstock.links.management.service import LinkService
 from penstock.links.model import Link
@@ -63,7 +69,11 @@ class RedirectService:
                 return LinkResponse(404, missing_page(page_language(languages)))
             return LinkResponse(302, location=link.expired_url)
         robot = user_agent.robot or _non_person(visit)
-        answer = Answer.PREVIEW if visit.is_head else choose_answer(user_agent, link, website.app)
+        answer = (
+            ResponseKind.PREVIEW
+            if visit.is_head
+            else choose_response(user_agent, link, website.app)
+        )
         click = Click(
             id=ClickId(new_id("clk", now_ms)),
             link=link,
@@ -73,12 +83,12 @@ class RedirectService:
             robot=robot,
             referrer_host=referrer_host(visit.referrer),
             language=languages[0] if languages else "",
-            token=new_click_token() if answer is Answer.PAGE and not robot else "",
+            token=new_click_token() if answer is ResponseKind.PAGE and not robot else "",
             qr=visit.is_scan,
             country=self._countries.country(visit.address),
             match_key=match_key,
         )
-        if answer is Answer.REDIRECT:
+        if answer is ResponseKind.REDIRECT:
             return LinkResponse(302, location=web_target(link, visit.query) or "", click=click)
         language = page_language(languages)
         page = landing_page(
@@ -119,16 +129,16 @@ def _non_person(visit: Visit) -> str:
     return "prefetch" if visit.is_prefetch else ""
 
 
-def choose_answer(user_agent: UserAgent, link: Link, app: MobileApp) -> Answer:
+def choose_response(user_agent: UserAgent, link: Link, app: MobileApp) -> ResponseKind:
     """Choose the response by the decision table in docs/links.md.
 
     The server does not need to know whether the app is installed: a phone with the app opens it
     without asking the server.
     """
     if user_agent.robot:
-        return Answer.PREVIEW
+        return ResponseKind.PREVIEW
     if user_agent.in_app:
-        return Answer.PAGE  # An in-app browser leaves its app only after the user taps.
+        return ResponseKind.PAGE  # An in-app browser leaves its app only after the user taps.
     has_store = {
         Platform.IOS: app.app_store_url is not None,
         Platform.ANDROID: app.android_package is not None or app.play_store_url is not None,
@@ -136,5 +146,5 @@ def choose_answer(user_agent: UserAgent, link: Link, app: MobileApp) -> Answer:
         Platform.DESKTOP: False,
     }
     if has_store[user_agent.platform] or link.fallback_url is None:
-        return Answer.PAGE
-    return Answer.REDIRECT
+        return ResponseKind.PAGE
+    return ResponseKind.REDIRECT
