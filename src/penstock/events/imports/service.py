@@ -114,7 +114,7 @@ class ImportService:
         mapping: ImportMapping | None = query.mapping
         if query.mapping_id is not None:
             saved = await to_thread.run_sync(
-                self._mappings.of_import, sender.workspace_id, query.mapping_id
+                self._mappings.for_request, sender.workspace_id, query.mapping_id
             )
             mapping = saved.mapping
         if mapping is not None:

@@ -112,7 +112,7 @@ class FunnelService:
         """
         segment = None
         if changes.segment is not None:
-            segment = self._segments.of_question(workspace_id, changes.segment)
+            segment = self._segments.for_request(workspace_id, changes.segment)
         of_segment = segment.filters if segment else []
         if changes.filters or of_segment:
             goals = self._goals(workspace_id, saved)

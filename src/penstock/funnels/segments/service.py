@@ -52,7 +52,7 @@ class SavedSegmentService(NamedRecords[SavedSegmentRecord]):
         filters = None if change.filters is None else saved_filters(change.filters)
         return self._change(workspace_id, segment_id, change.name, read_only, filters=filters)
 
-    def of_question(self, workspace_id: WorkspaceId, segment_id: str) -> SavedSegmentRecord:
+    def for_request(self, workspace_id: WorkspaceId, segment_id: str) -> SavedSegmentRecord:
         """Return the segment that a request names. Raises Invalid if there is no such segment."""
         try:
             return self.get(workspace_id, segment_id)
@@ -66,9 +66,9 @@ class SavedSegmentService(NamedRecords[SavedSegmentRecord]):
     def expand(self, workspace_id: WorkspaceId, changes: AdHocChanges) -> AdHocChanges:
         """Return the same changes with the filters of their segment instead of its ID.
 
-        Raises the same errors as `of_question`.
+        Raises the same errors as `for_request`.
         """
         if changes.segment is None:
             return changes
-        filters = self.of_question(workspace_id, changes.segment).filters
+        filters = self.for_request(workspace_id, changes.segment).filters
         return replace(changes, filters=(*(changes.filters or ()), *filters), segment=None)

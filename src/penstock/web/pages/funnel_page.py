@@ -327,7 +327,7 @@ class FunnelPages:
         if query.segment is None:
             return None
         try:
-            return self.segments.of_question(self.view.workspace_id, query.segment)
+            return self.segments.for_request(self.view.workspace_id, query.segment)
         except Invalid:  # the parts of the page show the error
             return None
 

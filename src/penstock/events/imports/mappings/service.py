@@ -41,7 +41,7 @@ class ImportMappingService(NamedRecords[SavedMappingRecord]):
             workspace_id, mapping_id, change.name, read_only, mapping=change.mapping
         )
 
-    def of_import(self, workspace_id: WorkspaceId, mapping_id: str) -> SavedMappingRecord:
+    def for_request(self, workspace_id: WorkspaceId, mapping_id: str) -> SavedMappingRecord:
         """Return the mapping that an import names. Raises Invalid if there is no such mapping."""
         try:
             return self.get(workspace_id, mapping_id)
