@@ -55,12 +55,12 @@ def counted_units(
 ) -> dict[str, str]:
     """Return the relation `counted`, preceded by the relations that it reads.
 
-    It has the additional columns `visitors` and `first_ts` if `plan.keeps_more`, and `RUN_COLUMNS`
-    if every run counts.
+    It has the additional columns `visitors` and `first_ts` if `plan.keeps_visitors`, and
+    `RUN_COLUMNS` if every run counts.
     values: see `unit_relations`.
     """
     relations, layout = unit_relations(plan, strategy, detailed=True, values=values)
-    more = ("visitors", "first_ts") if plan.keeps_more else RUN_COLUMNS if plan.repeats else ()
+    more = ("visitors", "first_ts") if plan.keeps_visitors else RUN_COLUMNS if plan.repeats else ()
     columns = ", ".join((*COLUMNS, *more))
     counted = f"SELECT {columns} FROM units"
     if layout:
@@ -82,7 +82,7 @@ def _simple_units(plan: Plan, layout: Layout) -> str:
     )
     more = (
         ", CAST([], 'Array(UInt64)') AS visitors, chains.first_ts AS first_ts"
-        if plan.keeps_more
+        if plan.keeps_visitors
         else ""
     )
     join = "LEFT ANY JOIN entry_values ON chains.value = entry_values.value" if plan.breadth else ""

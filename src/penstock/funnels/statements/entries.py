@@ -38,7 +38,7 @@ def entries_of(plan: Plan) -> str:
     if plan.by_attempt:
         position = f"arrayFirstIndex(x -> {_starts(plan)}, history)"
         return f"arraySlice({entries}, {position}, {position} != 0)"
-    if time_decides(plan):
+    if is_ordered_by_time(plan):
         positions = _entries_of_runs(plan) if plan.repeats else _best_entries(plan)
         best = f"arrayMap(i -> {entries}[i], {positions})"
         if not plan.has_whole_seconds:
@@ -118,8 +118,8 @@ def open_parts(plan: Plan) -> str:
     return f"bitAnd({plan.mask(first.all)}, bitNot({filled}))"
 
 
-def time_decides(plan: Plan) -> bool:
-    """Whether time alone decides what follows an entry.
+def is_ordered_by_time(plan: Plan) -> bool:
+    """Whether time alone decides which events follow an entry.
 
     It does without sequence numbers, groups, exclusions and step order.
     """

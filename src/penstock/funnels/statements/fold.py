@@ -132,7 +132,7 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
                {_diagnostic_counts(plan)} AS seen, cut, {_coarse_times(plan, own)} AS coarse,
                {excluded_after(plan)} AS excluded_after, {assumed_order(plan)} AS assumed,
                {f"{all_ms(plan, 'progress.done')} AS done, window_end," if detailed else ""}
-               {_stored_columns(plan) if plan.keeps_more else ""}
+               {_stored_columns(plan) if plan.keeps_visitors else ""}
                {_run_columns(plan) if plan.repeats else ""}
                entry.at AS entry_at
         FROM ({_folded(plan, values, detailed=detailed)})"""

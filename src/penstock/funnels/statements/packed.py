@@ -27,7 +27,7 @@ the design: docs/decisions/0003-packed-fold.md.
 from dataclasses import dataclass
 
 from penstock.funnels.statements import figures
-from penstock.funnels.statements.entries import MAX_COMPARISONS, MAX_UNIT_EVENTS, time_decides
+from penstock.funnels.statements.entries import MAX_COMPARISONS, MAX_UNIT_EVENTS, is_ordered_by_time
 from penstock.funnels.statements.events import (
     small_number,
 )
@@ -120,7 +120,7 @@ def unit_chains(plan: Plan, layout: Layout) -> str:
         SELECT unit, ts, visitor, mask{passes}, {_values_hash(plan)} AS value,
                {_position(layout)} AS position, {_complexity(plan, layout)} AS complexity
         FROM matched"""
-    first_ts, passed = ("min(ts) AS first_ts,", " first_ts,") if plan.keeps_more else ("", "")
+    first_ts, passed = ("min(ts) AS first_ts,", " first_ts,") if plan.keeps_visitors else ("", "")
     last_start = other_span = events = repeats = ""
     stop = f"arrayFirstIndex(verdict -> verdict != 0, arrayPushBack(verdicts, {_MISSING}))"
     if any(step.row.strict for step in plan.steps):
@@ -139,7 +139,7 @@ def unit_chains(plan: Plan, layout: Layout) -> str:
                {_over_limit(plan)} AS over_limit,{first_ts}{events}{last_start}{filtered}
                max(complexity) AS complexity, {_unitless(plan)} AS unitless
         FROM ({positions}) GROUP BY unit"""
-    several = " OR visitors > 1" if plan.keeps_more else ""
+    several = " OR visitors > 1" if plan.keeps_visitors else ""
     open_reasons = f"({_DISORDERED})" if plan.by_attempt else f"({_DISORDERED}, {_LATE})"
     # Each name is defined in a separate subquery. Otherwise, the engine would analyse a copy of
     # its expression wherever it is used.
@@ -177,7 +177,7 @@ def unit_chains(plan: Plan, layout: Layout) -> str:
 def _over_limit(plan: Plan) -> str:
     """Whether a unit has more events or entries than the general fold reads."""
     events = f"count() > {MAX_UNIT_EVENTS}"
-    if time_decides(plan) or plan.by_attempt:
+    if is_ordered_by_time(plan) or plan.by_attempt:
         return events
     limit = f"intDiv({MAX_COMPARISONS}, count() * {plan.definition.most_readings})"
     return f"{events} OR countIf({_starts(plan)}) > greatest(1, {limit})"

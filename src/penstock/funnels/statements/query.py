@@ -162,18 +162,18 @@ class Plan:
         profile: DataProfile,
         *,
         subset: Subset = Subset(),
-        keeps_more: bool = False,
+        keeps_visitors: bool = False,
         edges_ms: Sequence[int] | None = None,
     ) -> None:
         """Create a plan.
 
-        keeps_more: whether to keep a unit's visitors if it has several, and the time of its first
-        event. edges_ms: starts of spans, in ascending order. A visitor counts once for each span
-        that it enters in, with the best of its entries there; None to count each visitor once
+        keeps_visitors: whether to keep a unit's visitors if it has several, and the time of its
+        first event. edges_ms: starts of spans, in ascending order. A visitor counts once for each
+        span that it enters in, with the best of its entries there; None to count each visitor once
         overall.
         """
         self.definition, self.params, self.profile = definition, params, profile
-        self.subset, self.keeps_more = subset, keeps_more
+        self.subset, self.keeps_visitors = subset, keeps_visitors
         self.binder = Binder()
         self.rows = _row_bits(definition)
         self.steps = [bits for bits in self.rows if bits.row.required]

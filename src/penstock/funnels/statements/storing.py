@@ -1,7 +1,7 @@
 """Statements that store outcomes of attempt funnels, and keep them up to date.
 
 Each plan reads all history up to its evaluation time, without a period, a cohort filter or merges,
-and sets `keeps_more` (see `plan_of`). Its subset selects events or units.
+and sets `keeps_visitors` (see `plan_of`). Its subset selects events or units.
 """
 
 from collections.abc import Mapping, Sequence
@@ -77,7 +77,7 @@ def plan_of(
     profile: facts about the plan's events, without merges and payments.
     """
     params = QueryParams(website_ids, (), None, None, read_until_ms)
-    return Plan(definition, params, profile, subset=subset, keeps_more=True)
+    return Plan(definition, params, profile, subset=subset, keeps_visitors=True)
 
 
 def is_storable(definition: Definition) -> bool:
