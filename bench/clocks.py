@@ -97,9 +97,9 @@ def measured(events: list[Sent]) -> list[int]:
 def estimate_ms(sent: Sent) -> float:
     """Return the offset measured from an answer; 0 if the clock may be right, within the slack."""
     trip_ms = sent.arrives_ms - sent.at_ms
-    least_ms, most_ms = -sent.clock_ms - trip_ms / 2, -sent.clock_ms + trip_ms / 2
-    is_right = most_ms > -_SLACK_MS and least_ms < _SLACK_MS
-    return 0.0 if is_right else (least_ms + most_ms) / 2
+    min_ms, max_ms = -sent.clock_ms - trip_ms / 2, -sent.clock_ms + trip_ms / 2
+    is_right = max_ms > -_SLACK_MS and min_ms < _SLACK_MS
+    return 0.0 if is_right else (min_ms + max_ms) / 2
 
 
 def applied_ms(stored: list[int], events: list[Sent]) -> float:

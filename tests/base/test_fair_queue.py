@@ -125,20 +125,20 @@ def test_a_coroutine_that_is_cancelled_while_it_waits_leaves_no_trace():
 
 
 def test_many_threads_never_hold_more_than_the_slots():
-    fair, running, most = queue(slots=3, per_key=2, waiting=100, waiting_per_key=100), [], []
+    fair, running, counts = queue(slots=3, per_key=2, waiting=100, waiting_per_key=100), [], []
 
     async def run() -> None:
         def work(key: int) -> None:
             running.append(key)
-            most.append((len(running), running.count(key)))
+            counts.append((len(running), running.count(key)))
             running.remove(key)
 
         await asyncio.gather(*(fair.run(number % 4, work, number % 4) for number in range(60)))
 
     loops.run(run)
-    assert len(most) == 60
-    assert max(total for total, _ in most) <= 3
-    assert max(own for _, own in most) <= 2
+    assert len(counts) == 60
+    assert max(total for total, _ in counts) <= 3
+    assert max(own for _, own in counts) <= 2
     assert holders(enter(fair, "c")) == "c"
 
 

@@ -310,14 +310,14 @@ def follow(service, file, website_id, key, log):
 
 @pytest.mark.usefixtures("starts_service")
 @pytest.mark.parametrize(
-    ("end", "most_repeated"),
+    ("end", "max_repeated"),
     [
         pytest.param("stop", 0, marks=pytest.mark.full("a stop loses less than a kill")),
         ("kill", LARGE_BATCH_LINES),
     ],
 )
 @pytest.mark.slow("starts a service twice")
-def test_an_import_resumes_after_a_restart_of_the_service(tmp_path, end, most_repeated):
+def test_an_import_resumes_after_a_restart_of_the_service(tmp_path, end, max_repeated):
     # Every line is in the file 15 times: equal lines must stay distinct across the restart.
     lines = [line(number) for number in range(2_000)] * 15
     file, log = written(tmp_path / "past.ndjson", lines), tmp_path / "command.log"
@@ -339,7 +339,7 @@ def test_an_import_resumes_after_a_restart_of_the_service(tmp_path, end, most_re
         len(lines),
         len(lines),
     )
-    assert job["duplicates"] <= most_repeated  # a kill repeats the one batch that was in flight
+    assert job["duplicates"] <= max_repeated  # a kill repeats the one batch that was in flight
     with sqlite3.connect(data / "penstock.sqlite3") as db:
         assert db.execute("SELECT count(*) FROM dedupe_keys").fetchone() == (len(lines),)
 

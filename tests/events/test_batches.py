@@ -12,7 +12,7 @@ from penstock.base.event_limits import MAX_BATCH_EVENTS
 from penstock.events import routes
 from penstock.events.answers import batch_json
 from penstock.events.batch import ItemResult
-from penstock.events.intake import MOST_WAITING
+from penstock.events.intake import MAX_WAITING
 from tests.cases import cases
 from tests.events.conftest import Stored, faults
 from tests.tenant import Tenant
@@ -157,7 +157,7 @@ def test_a_batch_needs_a_key(workspace: Tenant, site: str) -> None:
 
 
 def test_the_intake_has_room_for_the_largest_batch() -> None:
-    assert MAX_BATCH_EVENTS <= MOST_WAITING // 2
+    assert MAX_BATCH_EVENTS <= MAX_WAITING // 2
 
 
 @pytest.mark.parametrize("path", ["/api/track", "/api/v1/events/batch"])

@@ -197,7 +197,7 @@ def test_a_conflict_that_stays_refuses_only_its_own_submission(
 def test_what_comes_without_a_key_leaves_room_for_backends(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(intake_module, "MOST_WAITING", 10)
+    monkeypatch.setattr(intake_module, "MAX_WAITING", 10)
 
     def events(name: str, number: int, *, is_public: bool) -> list[NewEvent]:
         """Of a browser; a backend may pass on what its browsers sent."""
@@ -246,7 +246,7 @@ def test_identify_calls_and_events_keep_their_order(database: Database) -> None:
 def test_too_many_waiting_requests_are_refused_with_retry_after(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(intake_module, "MOST_WAITING", 10)
+    monkeypatch.setattr(intake_module, "MAX_WAITING", 10)
     outcomes = run(
         database, lambda intake: all_of(*(intake.submit([event(str(n))]) for n in range(15)))
     )

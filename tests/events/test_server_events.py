@@ -296,7 +296,7 @@ def warning_of(code: str, answer: httpx.Response) -> dict[str, str]:
 def test_a_full_intake_says_when_to_retry(
     post_event: Post, stored: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(intake, "MOST_WAITING", 0)
+    monkeypatch.setattr(intake, "MAX_WAITING", 0)
     answer = post_event()
     assert (answer.status_code, answer.json()["code"], answer.headers["retry-after"]) == (
         503,

@@ -303,7 +303,7 @@ matches = st.builds(
 def funnels(draw: Callable[..., Any], unit: CountingUnit) -> tuple[Json, Mapping[str, Json]]:
     """Draw a funnel and its goals' matches by name, in the API's format."""
     pool = draw(st.lists(matches, min_size=1, max_size=5, unique_by=repr))
-    least, most = draw(st.sampled_from([(2, 4), (1, 3), (3, 6), (2, 5), (5, 8), (6, 28)]))
+    smallest, largest = draw(st.sampled_from([(2, 4), (1, 3), (3, 6), (2, 5), (5, 8), (6, 28)]))
     shapes = draw(
         st.lists(
             st.tuples(
@@ -312,8 +312,8 @@ def funnels(draw: Callable[..., Any], unit: CountingUnit) -> tuple[Json, Mapping
                 ),
                 st.lists(st.integers(0, len(pool) - 1), min_size=1, max_size=3),
             ),
-            min_size=least,
-            max_size=most,
+            min_size=smallest,
+            max_size=largest,
         )
     )
     goals = {}

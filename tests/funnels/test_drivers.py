@@ -20,8 +20,8 @@ from tests.tenant import Tenant
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
-SETS, MOST_FALSE_ALARMS = 1_000, 65
-SOME_SETS, MOST_OF_SOME = 250, 16
+SETS, MAX_FALSE_ALARMS = 1_000, 65
+SOME_SETS, MAX_OF_SOME = 250, 16
 MISSING = -1
 """The value of a trait that a visitor lacks."""
 
@@ -76,16 +76,16 @@ def simulated_sets(effect: float) -> Iterator[list[Effect[Key]]]:
 
 
 @pytest.mark.parametrize(
-    ("sets", "most"),
+    ("sets", "limit"),
     [
-        (SOME_SETS, MOST_OF_SOME),
-        pytest.param(SETS, MOST_FALSE_ALARMS, marks=pytest.mark.full("more simulated sets")),
+        (SOME_SETS, MAX_OF_SOME),
+        pytest.param(SETS, MAX_FALSE_ALARMS, marks=pytest.mark.full("more simulated sets")),
     ],
 )
-def test_of_1000_sets_without_effect_at_most_65_report_one(sets: int, most: int) -> None:
+def test_of_1000_sets_without_effect_at_most_65_report_one(sets: int, limit: int) -> None:
     chosen_sets = islice(simulated_sets(0.0), sets)
     alarms = sum(any(effect.comparison.is_clear for effect in effects) for effects in chosen_sets)
-    assert 0 < alarms <= most
+    assert 0 < alarms <= limit
 
 
 def test_an_effect_of_20_points_is_found_first() -> None:

@@ -356,7 +356,7 @@ def assert_timing(stored: StoredCase) -> None:
             assert record[f"quantiles_{index}"] == pytest.approx(
                 np.quantile(took, QUANTILES).tolist()
             )
-            assert (record[f"least_{index}"], record[f"most_{index}"]) == (took[0], took[-1])
+            assert (record[f"min_{index}"], record[f"max_{index}"]) == (took[0], took[-1])
             assert record[f"mean_{index}"] == pytest.approx(sum(took) / len(took))
 
 

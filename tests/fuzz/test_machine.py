@@ -24,7 +24,7 @@ pytestmark = pytest.mark.full("random use beside a model")
 
 DAY_MS = 86_400_000
 SECOND_MS = 1000
-MOST_EVENTS = 90
+MAX_EVENTS = 90
 """Of a website: the lists that checks read have up to 100."""
 NAMES = st.sampled_from(["started", "paid", "shipped"])
 VISITORS = st.sampled_from(["v-1", "v-2", "v-3", "v-4"])
@@ -177,7 +177,7 @@ class Workspaces(RuleBasedStateMachine):
         self, side: int, index: int, name: str, ids: tuple[str | None, str | None], key: str | None
     ) -> None:
         site, at_ms = self._site(side, index), self._sent_at()
-        if len(site.events) >= MOST_EVENTS:
+        if len(site.events) >= MAX_EVENTS:
             return
         visitor_id, user_id = ids
         body = {"websiteId": site.id, "event": name, "timestamp": at_ms}

@@ -25,20 +25,20 @@ def spliced(*pieces: str) -> st.SearchStrategy[str]:
     return st.lists(st.sampled_from(pieces) | st.text(max_size=3), max_size=12).map("".join)
 
 
-def repeated(*pieces: str, most_chars: int = 20_000) -> st.SearchStrategy[str]:
+def repeated(*pieces: str, max_chars: int = 20_000) -> st.SearchStrategy[str]:
     """Generate long texts of repeated pieces. They expose code that takes more than linear time."""
 
     def long_text(start: str, middle: Sequence[str], end: str) -> str:
         unit = "".join(middle)
-        return start + unit * (most_chars // max(1, len(unit))) + end
+        return start + unit * (max_chars // max(1, len(unit))) + end
 
     ends = st.sampled_from(("", *pieces)) | st.text(max_size=2)
     middle = st.lists(st.sampled_from(pieces) | st.text(max_size=2), min_size=1, max_size=4)
     return st.builds(long_text, ends, middle, ends)
 
 
-def texts(*pieces: str, most_chars: int = 20_000) -> st.SearchStrategy[str]:
-    return st.text() | spliced(*pieces) | repeated(*pieces, most_chars=most_chars)
+def texts(*pieces: str, max_chars: int = 20_000) -> st.SearchStrategy[str]:
+    return st.text() | spliced(*pieces) | repeated(*pieces, max_chars=max_chars)
 
 
 def objects(*fields: str) -> st.SearchStrategy[dict[str, Any]]:

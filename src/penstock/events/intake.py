@@ -32,7 +32,7 @@ from penstock.identity.model import Claim, Resolution, Trust
 from penstock.metadb.database import Database
 from penstock.settings import DAY_S
 
-MOST_WAITING = 20_000
+MAX_WAITING = 20_000
 """Maximum number of events that wait for a commit: a few seconds' worth. Events without a key may
 fill only half of it, so that strangers leave room for backends.
 """
@@ -222,10 +222,10 @@ class Intake:
                 "The service is stopping; try again in a moment.", code="stopping", retry_after_s=1
             )
         # All items of a submission came in one request, so the first item is representative.
-        most = MOST_WAITING // 2 if items and _is_public(items[0]) else MOST_WAITING
-        if self._waiting + len(items) > most:
+        limit = MAX_WAITING // 2 if items and _is_public(items[0]) else MAX_WAITING
+        if self._waiting + len(items) > limit:
             raise Unavailable(
-                f"More than {most:,} events wait to be stored; try again later.",
+                f"More than {limit:,} events wait to be stored; try again later.",
                 code="overloaded",
                 retry_after_s=1,
             )

@@ -45,7 +45,7 @@ _UNCUT = (
     .order_by(outbox.c.id)
 )
 _ANY_UNCUT = _UNCUT.limit(1)
-_CHOSEN = _UNCUT.limit(bindparam("most")).with_for_update(skip_locked=True).cte("chosen")
+_CHOSEN = _UNCUT.limit(bindparam("limit")).with_for_update(skip_locked=True).cte("chosen")
 _CUT = (
     update(outbox)
     .where(outbox.c.id.in_(select(_CHOSEN.c.id)))
@@ -98,7 +98,7 @@ class Outbox:
         with self._database.read() as connection:
             return str(connection.execute(select(installation.c.id)).scalar_one())
 
-    def cut(self, target: Target, up_to: int, most: int) -> bool:
+    def cut(self, target: Target, up_to: int, limit: int) -> bool:
         """Create a shipment of at most `most` bundles with numbers up to `up_to`.
 
         Returns False if no bundle is waiting.
@@ -112,7 +112,9 @@ class Outbox:
                 .values(target=target, cut_at=self._clock())
                 .returning(shipments.c.id)
             ).scalar_one()
-            connection.execute(_CUT, {"to": target, "up_to": up_to, "most": most, "number": number})
+            connection.execute(
+                _CUT, {"to": target, "up_to": up_to, "limit": limit, "number": number}
+            )
             # Query the result, because the SQLite driver returns no row count for a statement that
             # starts with WITH.
             is_cut = connection.execute(_ANY_IN, {"number": number}).first() is not None

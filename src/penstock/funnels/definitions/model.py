@@ -167,8 +167,8 @@ class Definition:
         return tuple(row for row in self.rows if row.required)
 
     @property
-    def most_readings(self) -> int:
-        """How often events with equal times are read at most: once more after each acceptance."""
+    def max_readings(self) -> int:
+        """Maximum number of readings of events with equal times: one more after each acceptance."""
         if not self.in_step_order:
             return 1
         return 1 + sum(len(row.matches) if row.all_of else 1 for row in self.steps[1:])

@@ -239,8 +239,8 @@ def _durations(pair: tuple[int, int], row: Mapping[str, Any], index: int) -> Dur
     units = row[f"units_{index}"]
     minutes: Sequence[float | None] = (None,) * len(_DURATIONS)
     if units:
-        mean, least, most = (row[f"{name}_{index}"] for name in ("mean", "least", "most"))
-        durations_ms = (mean, least, *row[f"quantiles_{index}"], most)
+        mean, shortest, longest = (row[f"{name}_{index}"] for name in ("mean", "min", "max"))
+        durations_ms = (mean, shortest, *row[f"quantiles_{index}"], longest)
         minutes = [duration_ms / MS_PER_MINUTE for duration_ms in durations_ms]
     return DurationsRecord(
         from_=pair[0],

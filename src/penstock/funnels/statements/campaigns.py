@@ -88,7 +88,7 @@ def traffic_trend(traffic: Traffic, starts_ms: Sequence[int], values: int) -> St
     sums = "sum(clicks) AS clicks, sum(installs) AS installs, sum(opens) AS opens"
     relations = {
         "traffic": _traffic(traffic, binder, starts_ms),
-        "most": f"""
+        "top_values": f"""
     SELECT value, sum(traffic.clicks) AS total FROM traffic GROUP BY value HAVING total > 0
     ORDER BY total DESC, value LIMIT {binder.bind("UInt64", values)}""",
     }
@@ -97,9 +97,11 @@ def traffic_trend(traffic: Traffic, starts_ms: Sequence[int], values: int) -> St
         SELECT true AS is_total, '' AS value, bucket, 0 AS most_clicks, {sums}
         FROM traffic GROUP BY bucket
         UNION ALL
-        SELECT false AS is_total, traffic.value AS value, bucket, any(most.total) AS most_clicks,
+        SELECT false AS is_total, traffic.value AS value, bucket,
+               any(top_values.total) AS most_clicks,
                {sums}
-        FROM traffic INNER JOIN most ON traffic.value = most.value GROUP BY traffic.value, bucket)
+        FROM traffic INNER JOIN top_values ON traffic.value = top_values.value
+        GROUP BY traffic.value, bucket)
     ORDER BY is_total DESC, most_clicks DESC, value, bucket"""
     return Statement(with_relations(relations, tail), binder.values)
 

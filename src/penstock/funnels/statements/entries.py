@@ -52,8 +52,8 @@ def max_entries(plan: Plan) -> str:
     """Return the maximum number of competing entries; lower for units with more events."""
     if plan.by_attempt:
         return "1"
-    most_readings = plan.definition.most_readings
-    return f"greatest(1, intDiv({MAX_COMPARISONS}, length(history) * {most_readings}))"
+    max_readings = plan.definition.max_readings
+    return f"greatest(1, intDiv({MAX_COMPARISONS}, length(history) * {max_readings}))"
 
 
 def _starts(plan: Plan) -> str:
@@ -181,9 +181,9 @@ def _entries_of_runs(plan: Plan) -> str:
     ends += f"{_completion_times(plan)})"
     starts = f"arrayMap(x -> {_starts(plan)}, history)"
     state = "Tuple(end Int64, entries Array(UInt32))"
-    opens = "starts AND ts > s.end AND length(s.entries) <= most"
+    opens = "starts AND ts > s.end AND length(s.entries) <= maximum"
     step = f"if({opens}, tuple(end, arrayPushBack(s.entries, i)), tuple(s.end, s.entries))"
-    most = f"arrayWithConstant(length(history), {max_entries(plan)})"
-    return f"""arrayFold((s, starts, ts, end, i, most) -> CAST({step}, '{state}'),
-                   {starts}, history.ts, {ends}, arrayEnumerate(history), {most},
+    maximum = f"arrayWithConstant(length(history), {max_entries(plan)})"
+    return f"""arrayFold((s, starts, ts, end, i, maximum) -> CAST({step}, '{state}'),
+                   {starts}, history.ts, {ends}, arrayEnumerate(history), {maximum},
                    CAST(({NO_END}, []), '{state}')).entries"""

@@ -181,9 +181,9 @@ def _events(
         "visitor_id": "events.visitor_id",
         "texts": f"CAST([{texts}], 'Array(String)')",
     }
-    most = plan.binder.bind("UInt64", limit)
+    maximum = plan.binder.bind("UInt64", limit)
     events = matched_events(plan, matching=matching, more=more, where=condition)
-    return f"{events} ORDER BY {order} LIMIT {most}"
+    return f"{events} ORDER BY {order} LIMIT {maximum}"
 
 
 def _is_unit(plan: Plan, selector: UnitSelector) -> str:

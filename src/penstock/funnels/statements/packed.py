@@ -179,7 +179,7 @@ def _over_limit(plan: Plan) -> str:
     events = f"count() > {MAX_UNIT_EVENTS}"
     if is_ordered_by_time(plan) or plan.by_attempt:
         return events
-    limit = f"intDiv({MAX_COMPARISONS}, count() * {plan.definition.most_readings})"
+    limit = f"intDiv({MAX_COMPARISONS}, count() * {plan.definition.max_readings})"
     return f"{events} OR countIf({_starts(plan)}) > greatest(1, {limit})"
 
 

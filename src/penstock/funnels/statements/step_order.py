@@ -25,7 +25,7 @@ def reading(plan: Plan, same_ts: str) -> str:
     same_ts: whether a follower has the same time as the one before.
     """
     runs = f"arraySplit((x, same) -> NOT same, followers, {same_ts})"
-    more = f"least(length(run), {plan.definition.most_readings - 1})"
+    more = f"least(length(run), {plan.definition.max_readings - 1})"
     readings = f"if(length(run) BETWEEN 2 AND {MAX_TOGETHER}, 1 + {more}, 1)"
     return (
         f"arrayFlatten(arrayMap(run -> arrayFlatten(arrayWithConstant({readings}, run)), {runs}))"

@@ -296,7 +296,7 @@ def timing(
     """Compute exact times between the completions of two steps, for each pair of steps.
 
     The statement returns one row. edges_ms: starts of the histogram's bins; the first is 0.
-    Columns for each pair i: units_i, mean_i, least_i, most_i, quantiles_i (`QUANTILES`) and bins_i
+    Columns for each pair i: units_i, mean_i, min_i, max_i, quantiles_i (`QUANTILES`) and bins_i
     (start and count of each bin that is not empty).
     """
     plan = counted.plan
@@ -308,8 +308,8 @@ def timing(
         columns += [
             f"countIf({both}) AS units_{i}",
             f"avgIf({took}, {both}) AS mean_{i}",
-            f"minIf({took}, {both}) AS least_{i}",
-            f"maxIf({took}, {both}) AS most_{i}",
+            f"minIf({took}, {both}) AS min_{i}",
+            f"maxIf({took}, {both}) AS max_{i}",
             f"quantilesExactInclusiveIf({levels})({took}, {both}) AS quantiles_{i}",
             # The result is exact because there is room for every bin. `sumMap` takes three times
             # as long.

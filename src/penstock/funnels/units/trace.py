@@ -39,7 +39,7 @@ def funnel_paths(definition: Definition, events: Sequence[MatchedEvent]) -> Iter
     verdicts: dict[str, Verdict] = {}
     now_ms, now_index, number = None, 0, None
     run: FunnelPath | None = None
-    most, possible = _max_possible_runs(definition, events), 0
+    limit, possible = _max_possible_runs(definition, events), 0
     limits_runs = _max_entries(definition, events) is None
     index = furthest = -1
     while (index := index + 1) < len(events):
@@ -48,7 +48,7 @@ def funnel_paths(definition: Definition, events: Sequence[MatchedEvent]) -> Iter
             now_ms, now_index, filled_before = event.at_ms, index, filled
         if event.matched[row_index] and definition.repeat and index > furthest:
             furthest = index
-            if not filled and possible >= most:
+            if not filled and possible >= limit:
                 return
             possible += 0 if limits_runs else 1 + (step.all_of and event.number is not None)
         if run is not None and not _is_after_end(definition, run, event):
@@ -468,7 +468,7 @@ def run_of(runs: Sequence[FunnelPath], event: MatchedEvent) -> FunnelPath | None
 def _max_possible_runs(definition: Definition, events: Sequence[MatchedEvent]) -> int:
     """Return the maximum number of events that may begin a run, as in a report."""
     matched = max(1, sum(any(event.matched) for event in events)) if definition.repeat else 1
-    return max(1, MAX_COMPARISONS // (matched * definition.most_readings))
+    return max(1, MAX_COMPARISONS // (matched * definition.max_readings))
 
 
 def _max_entries(definition: Definition, events: Sequence[MatchedEvent]) -> int | None:
@@ -482,7 +482,7 @@ def _max_entries(definition: Definition, events: Sequence[MatchedEvent]) -> int 
     ):
         return None
     matched = max(1, sum(any(event.matched) for event in events))
-    return max(1, MAX_COMPARISONS // (matched * definition.most_readings))
+    return max(1, MAX_COMPARISONS // (matched * definition.max_readings))
 
 
 def is_in_period(at_ms: int, start_ms: int | None, end_ms: int | None) -> bool:
