@@ -29,7 +29,7 @@ from penstock.warehouse.client import Warehouse
 
 SIZE = 10_000_000
 CHANGED_UNITS = {245_000: (100,), SIZE: (100, 1_000, 10_000), 50_000_000: (100,)}
-"""Numbers of changed units by number of step events, for a small, a usual and a large dataset."""
+"""Counts of changed units to evaluate, by number of step events in small, usual and large data."""
 _NEW_EVENTS = """
 INSERT INTO events (* EXCEPT (visitor_key))
 SELECT * EXCEPT (visitor_key) REPLACE (

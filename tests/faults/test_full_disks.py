@@ -1,6 +1,6 @@
 """A small disk that imports, ballast or the event store fill.
 
-Events, log-ins and cancellations go on, and what was acknowledged is stored once.
+Events, log-ins and cancellations continue, and what was acknowledged is stored once.
 """
 
 import os

@@ -73,7 +73,7 @@ class Killed(Exception):
 
 
 class MortalRows(OutcomeRows):
-    """statements_left: before the end of the process; None: it goes on."""
+    """statements_left: before the end of the process; None if it continues."""
 
     statements_left: int | None = None
 

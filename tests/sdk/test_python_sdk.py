@@ -198,7 +198,7 @@ def test_whole_number_ids_and_text_times_are_stored(
 def test_an_attempt_of_a_browser_continues_behind_its_last_number(
     served: Served, options: dict[str, Any]
 ) -> None:
-    """Numbers of browsers rise by thousands and end in digits of their tab."""
+    """Sequence numbers of browsers rise by thousands and end in digits of their tab."""
     with Penstock(served.url, **options) as penstock:
         attempt = penstock.attempt(
             "c-1", attempt_property="checkoutId", sequence_property="n", after=3_417

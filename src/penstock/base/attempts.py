@@ -1,4 +1,4 @@
-"""Remembers the work during which this process died, so that it does not die of it forever.
+"""Remembers the work during which this process died, so that it does not crash again and again.
 
 Work that needs too much memory, or that crashes a library, ends the process without an error. The
 next start would do the same work again. A worker therefore marks its work in a small file before
@@ -17,8 +17,8 @@ from pathlib import Path
 from penstock.base.clock import Clock
 
 MAX_DEATHS = 2
-"""Number of deaths in a row, without progress between them, after which work is not repeated as it
-is.
+"""Number of deaths in a row, without progress between them, after which work is no longer repeated
+unchanged.
 """
 _HOLD_MS, _LONGEST_HOLD_MS = 3_600_000, 86_400_000
 
@@ -34,7 +34,7 @@ class Attempts:
         return len(self._read(subject))
 
     def held_ms(self, subject: str) -> int:
-        """Return for how long work that can only be delayed should wait, in milliseconds.
+        """Return how long work that can only be delayed should wait, in milliseconds.
 
         After `MAX_DEATHS` that is an hour, and twice as long after each further death, up to a day.
         """

@@ -31,7 +31,7 @@ class DiskSpace(NamedTuple):
         return self.free_bytes() < FULL_BYTES
 
     def require(self, work: str) -> None:
-        """Raise `OutOfDisk` if the disk is low. work: plural noun for what cannot be done."""
+        """Raise `OutOfDisk` if the disk is low. work: plural noun for the work that stops."""
         free = self.free_bytes()
         if free >= self.min_free_bytes:
             return

@@ -71,7 +71,7 @@ def write_rows(
 def join_files(files: Iterable[IO[bytes]], number: int, row_format: RowFormat) -> IO[bytes]:
     """Join files with the same columns, and close them. Returns a temporary file, rewound.
 
-    number: number of files, at least 1. One file is returned as it is.
+    number: number of files, at least 1. A single file is returned unchanged.
     """
     remaining = iter(files)
     first = next(remaining)

@@ -142,7 +142,7 @@ def property_columns(properties: Mapping[str, Any]) -> dict[str, dict[str, str] 
 
 _CACHED_CHARS, _COMMON_CHARS = 200, 16
 """Maximum lengths of a name and a text in the cache. A longer text is usually an ID that no other
-event has, and to cache it takes longer than to compute it.
+event has, and caching it takes longer than computing it.
 """
 
 

@@ -1,4 +1,4 @@
-"""How many JSON values a text may have, by the door through which it enters the service.
+"""Limits on the number of JSON values in a text, by the way in which it enters the service.
 
 A few kilobytes can decompress to millions of empty lists, each of which becomes a Python object. So
 the values are counted in the text before it is decoded. This table is the only place with budgets.
@@ -17,7 +17,7 @@ _PIECE_BYTES = 64 * 1024
 
 
 class ValueBudget(NamedTuple):
-    """A door's budget. noun: what comes through the door. advice: what its sender can do."""
+    """A budget for one kind of text. noun: the kind. advice: what its sender can do."""
 
     noun: str
     max_values: int
@@ -75,7 +75,7 @@ def _without_strings(text: bytes) -> bytes:
     marks = text.translate(None, _NO_MARKS_AND_QUOTES).replace(b'""', b"")
     if b'"' not in marks:
         return marks
-    # The strings are removed piece by piece: to split all of a large text would take much memory.
+    # Remove the strings piece by piece, because splitting a large text at once takes much memory.
     outside, is_in_string = list[bytes](), False
     for start in range(0, len(marks), _PIECE_BYTES):
         parts = marks[start : start + _PIECE_BYTES].split(b'"')

@@ -243,7 +243,7 @@ def _removed(entry: Entry, records: list[Record], state: State) -> Item:
 
 
 def _change_elsewhere(applied: Mapping[str, Any], record: Record) -> str:
-    """Say what has changed in a record since it was applied. Empty: nothing."""
+    """Describe what has changed in a record since it was applied; empty if nothing has."""
     if applied["revision"] != record["revision"]:
         return (
             f"it was changed elsewhere: revision {record['revision']}, "

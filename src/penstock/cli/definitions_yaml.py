@@ -30,7 +30,7 @@ KINDS = (*KEYS, INTERNAL_TRAFFIC)
 
 
 class _Size(NamedTuple):
-    """Size of a part of the file. Its values count again at every alias that repeats them."""
+    """Size of a part of the file, including what its aliases expand to."""
 
     values: int
     depth: int
@@ -39,7 +39,7 @@ class _Size(NamedTuple):
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
     """Loads times as texts, as the API expects them.
 
-    Refuses a file whose aliases would repeat too much, before any value of it is built.
+    Rejects a file whose aliases expand to too much, before building any value.
     """
 
     yaml_implicit_resolvers: ClassVar = {

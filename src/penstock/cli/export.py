@@ -56,7 +56,7 @@ _OF_ONE_FUNNEL = frozenset(
 )  # fmt: skip
 """Codes of errors that affect the outcomes of one funnel, and no other file."""
 _OF_A_BUSY_ENGINE = frozenset(("query_timeout", "query_too_large"))
-"""Those of them that may be gone a moment later."""
+"""Codes among these whose error may not occur again a moment later."""
 _VISITOR = ("visitor_id", "user_id", "website_id")
 """Columns of the visitors of a saved list."""
 

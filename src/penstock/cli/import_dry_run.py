@@ -31,7 +31,7 @@ _WEBSITE = Website(
     created_at_ms=0,
     updated_at_ms=0,
 )
-"""Stands for the website that the events would belong to."""
+"""A placeholder for the website that the events would belong to."""
 
 
 def try_file(file: Path, reader: Reader) -> bool:

@@ -48,7 +48,7 @@ _NEW_LINK = (
 
 
 class _Totals(NamedTuple):
-    """Numbers of lines of all imports."""
+    """Line counts of all imports together."""
 
     accepted: int = 0
     duplicates: int = 0

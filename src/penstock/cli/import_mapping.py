@@ -149,5 +149,5 @@ def _mapping_toml(mapping: ImportMapping, sample: Sample, file: Path, target: Pa
 
 
 def _toml_text(text: str) -> str:
-    """Write a text as in TOML, which has the escapes of JSON."""
+    """Write a text as a TOML string, which has the same escapes as JSON."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

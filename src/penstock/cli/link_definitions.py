@@ -95,7 +95,7 @@ def current_links(client: httpx.Client) -> Iterator[Record]:
 
 
 def is_same_link(client: httpx.Client, values: Record) -> bool:
-    """Whether the service would change nothing in an existing link to give it these values."""
+    """Whether an existing link already has these values, so that nothing would change."""
     return bool(_try(client, [values])["unchanged"])
 
 
@@ -116,7 +116,7 @@ def service_faults(
 
 
 def _try(client: httpx.Client, links: Sequence[Record]) -> Record:
-    """Let the service say what an upload of these links would do."""
+    """Ask the service what an upload of these links would do."""
     file = StringIO()
     writer = csv.writer(file)
     writer.writerow(links[0])

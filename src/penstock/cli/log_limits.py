@@ -1,4 +1,4 @@
-"""Keeps lines of one kind from filling the log, whoever causes them and however often."""
+"""Keeps lines of one kind from filling the log, no matter who causes them or how often."""
 
 import logging
 from collections.abc import Callable
@@ -16,7 +16,7 @@ _LEFT_OUT = "log_lines_left_out"
 _SERIES = frozenset(
     (_LEFT_OUT, "event_store_migration", "metadata_database_migration", "page_paths")
 )
-"""Lines that may come in a quick series, each with another step."""
+"""Lines that may follow each other quickly, each with a different step."""
 
 
 _Kind = tuple[str, int, str]

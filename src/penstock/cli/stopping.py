@@ -14,7 +14,7 @@ STOP_WITHIN_S = 50.0
 """Seconds after the first signal until the process ends. systemd and Compose kill it after 60."""
 
 
-@cache  # Only the first signal starts the time.
+@cache  # Only the first signal starts the timer.
 def limit_stop(within_s: float = STOP_WITHIN_S) -> None:
     """End the process with 1 if it has not ended by itself in this time."""
     Thread(target=_end_late, args=(within_s,), name="stop_limit", daemon=True).start()

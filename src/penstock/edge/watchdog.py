@@ -26,7 +26,9 @@ _LAG_S = histogram(
     "How long a callback that is ready waits for the event loop.",
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
 )
-_STALLS = counter("penstock_event_loop_stalls", "How often the event loop was blocked for long.")
+_STALLS = counter(
+    "penstock_event_loop_stalls", "Number of times that the event loop was blocked for long."
+)
 
 _PERIOD_S = 0.1
 _STALL_S = 0.25

@@ -141,7 +141,7 @@ class Refusal(NamedTuple):
 
 
 class EventCounts(NamedTuple):
-    """Total numbers of a website's events, or changes to these numbers.
+    """Event counts of a website, or changes to these counts.
 
     received = stored + duplicates + refused + quarantined + waiting, after each transaction.
     stored: events in the warehouse. refused: events that the intake refused. quarantined: accepted

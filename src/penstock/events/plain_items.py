@@ -54,7 +54,7 @@ def plain_text(
             _NUL in canonical
             or _RESERVED in canonical
             or len(canonical) > MAX_EVENT_BYTES
-            # The struct does not tell a field that is null from a missing field.
+            # The struct does not distinguish a null field from a missing field.
             or (_NULL in text and None in json.decode(text).values())
         ):
             return None

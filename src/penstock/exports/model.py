@@ -31,7 +31,7 @@ class Export:
 
 
 def remaining_exports(exports: Iterable[Export], until_ms: int) -> list[RemainingExport]:
-    """Return the exports that started up to a time, newest first, with one for each destination.
+    """Return the exports that had started by a time, newest first, with one for each destination.
 
     A complete export that started later replaced the files of its destination, so these
     destinations are left out. exports: all of one workspace, newest first.

@@ -67,8 +67,8 @@ _IDENTITY_COLUMNS = {
 def remaining_exports(
     connection: Connection, workspace_id: WorkspaceId, until_ms: Sequence[int]
 ) -> list[list[RemainingExport]]:
-    """Return, for each time, the exports that started up to it and were not replaced since, newest
-    first.
+    """Return, for each time, the exports that had started by then and were not replaced since,
+    newest first.
     """
     exports = store.all_exports(connection, workspace_id)
     return [model.remaining_exports(exports, each_ms) for each_ms in until_ms]

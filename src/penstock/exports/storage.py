@@ -1,4 +1,4 @@
-"""Where the files of an export are: a folder, or a bucket in Amazon S3 or a compatible service.
+"""The storage for an export's files: a folder, or a bucket in Amazon S3 or a compatible service.
 
 Both give a file its name only once it is complete. In a folder it is then on disk; a bucket has
 accepted it.
@@ -29,8 +29,8 @@ _PART = ".part"
 _LIST_EVERY_S = 5.0
 _UPLOAD_BYTES = 8 * 1024 * 1024
 _CONNECT_S, _REQUEST_S = 10, 60
-"""Seconds until a connection is open, and without any progress of a request. Each request is
-repeated up to three times.
+"""Timeouts for opening a connection, and for a request without any progress, in seconds. Each
+request is repeated up to three times.
 """
 _TIMED_OUT = "curlCode: 28"
 _REFUSED = (
@@ -246,7 +246,7 @@ class Bucket:
                             self._store_list()
 
     def is_empty(self) -> bool:
-        """Look into one folder after the other, so that a full bucket needs few requests."""
+        """List one folder at a time, so that a full bucket needs few requests."""
         from pyarrow.fs import FileSelector, FileType
 
         folders = [self._key("")]

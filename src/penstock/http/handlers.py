@@ -122,7 +122,7 @@ def route(
 
 
 class _Endpoint:
-    """A function and what its types say.
+    """A function and the information in its types.
 
     query, body, read_only: names of these parameters; None without one. objects: names of the
     others. body_model: None for a body that the function parses. record: the model of the response,
@@ -214,7 +214,7 @@ class _Endpoint:
         return read | {self.body: parsed}
 
     def _convert(self, value: Any) -> Response[Any]:
-        """Return the response of what the function returned."""
+        """Convert the function's result to a response."""
         if self.is_listed:
             return listing(value)
         if self.record is not None:

@@ -156,8 +156,8 @@ def _keys_of_file(path: Path) -> list[str]:
 def _make_key_file(path: Path) -> None:
     """Write a new key under a temporary name, then link it to this path once it is on disk.
 
-    Other processes therefore never read half a key, even if this process is killed. And none of
-    them seals with a key that a power failure would erase.
+    Other processes therefore never read half a key, even if this process is killed. Nor does any of
+    them seal with a key that a power failure would erase.
     """
     from cryptography.fernet import Fernet
 

@@ -66,7 +66,7 @@ _WATCH_S = 10
 _PROBE_TABLE = "insert_probe"
 _LAST_STATEMENTS_S = 10.0
 _PATIENCE_S = 5.0
-"""Seconds after its limit or its stop at which a statement is left to the engine."""
+"""Seconds after a statement's time limit or stop at which the statement is left to the engine."""
 # Maximum numbers of waiting queries. They are a backstop for callers that do not limit themselves.
 _MAX_WAITING, _MAX_WAITING_PER_OWNER = 1000, 200
 WaitUntilShipped = Callable[[float], bool]

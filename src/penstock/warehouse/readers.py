@@ -28,7 +28,7 @@ _CHECK_S = 0.25
 
 
 class Overdue(Exception):
-    """The engine continues a statement although its limit or its stop was some seconds ago."""
+    """The engine still runs a statement some seconds after its time limit or its stop."""
 
 
 class Reader:

@@ -57,7 +57,7 @@ from penstock.identity import service as identity
 from penstock.identity.model import AllIds, TraitsChange, VisitorRemoval
 
 ReadExports = Callable[[Connection, WorkspaceId, Sequence[int]], list[list[RemainingExport]]]
-"""Returns, for each time, the exports that started up to it, except to destinations that a later
+"""Returns, for each time, the exports that had started by then, except to destinations that a later
 export replaced.
 """
 

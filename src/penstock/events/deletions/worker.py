@@ -119,7 +119,7 @@ class DeletionWorker:
         return error.code == WAREHOUSE_UNAVAILABLE and self._warehouse.answers()
 
     def _attempt(self, deletion: Deletion) -> None:
-        """Perform a deletion, unless the process died of it lately."""
+        """Perform a deletion, unless the process recently died while performing it."""
         if self._attempts.held_ms(deletion.id):
             raise DeletionHeld
         with self._attempts.attempt(deletion.id):

@@ -110,7 +110,9 @@ class FileWorker(ABC, Generic[R]):
 
     @abstractmethod
     def _open(self, job: ImportJob, website: Website, deaths: int) -> R:
-        """Open a file where reading continues. deaths: how often the process died there."""
+        """Open a file at the point where reading continues. deaths: how often the process died
+        there.
+        """
 
     @abstractmethod
     def _read_slice(self, file: R) -> bool:
@@ -223,7 +225,7 @@ class FileWorker(ABC, Generic[R]):
             self._remove(unfinished.id)
 
     def _remove(self, import_id: str) -> None:
-        """Remove what this node has of an import that has ended."""
+        """Remove this node's data of an import that has ended."""
         self.files.remove(import_id)
         self._attempts.forget(import_id)
 

@@ -110,7 +110,7 @@ class ImportJob:
 
     @property
     def has_events(self) -> bool:
-        """Whether any line had a valid event that is stored, now or from before."""
+        """Whether any line had a valid event that is stored, from this import or an earlier one."""
         return self.accepted + self.duplicates > 0
 
     @property

@@ -99,7 +99,7 @@ class Outbox:
             return str(connection.execute(select(installation.c.id)).scalar_one())
 
     def cut(self, target: Target, up_to: int, limit: int) -> bool:
-        """Create a shipment of at most `most` bundles with numbers up to `up_to`.
+        """Create a shipment of at most `limit` bundles with numbers up to `up_to`.
 
         Returns False if no bundle is waiting.
         """

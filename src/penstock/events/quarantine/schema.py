@@ -81,7 +81,7 @@ class ReplayRecord(Record):
 
 
 class EventCountsRecord(Record):
-    """Numbers of a website's events since Penstock started counting them.
+    """Event counts of a website since counting began.
 
     received = stored + duplicates + refused + quarantined + waiting.
     """

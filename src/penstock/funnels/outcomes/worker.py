@@ -231,7 +231,7 @@ class OutcomeWorker:
         self._is_loaded = True
 
     def _try_build(self, pending: PendingBuild) -> None:
-        """Run a build. It is given up for a while if the process died of it lately."""
+        """Run a build, or postpone it if the process recently died while running it."""
         outcome = pending.subject.outcome
         if held_ms := self._attempts.held_ms(outcome):
             self.cache.postpone(outcome, held_ms)
@@ -316,7 +316,7 @@ class OutcomeWorker:
             locked.close_change()
 
     def _try_maintain(self, mark: Mark) -> None:
-        """Maintain an outcome, unless the process died of it lately."""
+        """Maintain an outcome, unless the process recently died while doing so."""
         if self._attempts.held_ms(mark.outcome):
             return
         with self._attempts.attempt(mark.outcome):

@@ -1,4 +1,4 @@
-"""Questions about a saved funnel, as routes."""
+"""Routes that answer questions about a saved funnel."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial

@@ -87,7 +87,7 @@ class PeriodQuery(InPeriod):
 
 
 class AdHocQuery(PeriodQuery):
-    """Query parameters that also ask for something else than what was saved."""
+    """Query parameters that also change the saved definition for this query."""
 
     breakdown: Annotated[
         tuple[str, ...] | None,

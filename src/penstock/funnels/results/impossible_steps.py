@@ -16,7 +16,7 @@ _NOUNS = {
 
 
 class _Counts(NamedTuple):
-    """Numbers of events of a match. See `statements.step_events`."""
+    """Event counts of a match. See `statements.step_events`."""
 
     match: Match
     named: int

@@ -1,4 +1,4 @@
-"""The path of one unit through a funnel, and what it tells about the unit.
+"""The path of one unit through a funnel, and what it shows about the unit.
 
 `penstock.funnels.units.trace` finds the paths.
 """

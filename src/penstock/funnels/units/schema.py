@@ -258,7 +258,7 @@ class TraceRecord(HeadRecord):
         bool,
         Field(
             description="Whether only the first of the events that match a row were read. The "
-            "report reads more, so it may count the unit further."
+            "report reads more, so it may show that the unit got further."
         ),
     ]
     events: list[TracedEventRecord]

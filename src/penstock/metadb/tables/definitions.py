@@ -1,4 +1,4 @@
-"""Tables of what people define: goals, funnels, segments and internal traffic."""
+"""Tables of definitions: goals, funnels, segments and internal traffic."""
 
 from sqlalchemy import (
     JSON,

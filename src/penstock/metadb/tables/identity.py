@@ -1,4 +1,4 @@
-"""Tables of visitors, and of the merges that make persons of them."""
+"""Tables of visitors, and of the merges that combine them."""
 
 from sqlalchemy import JSON, BigInteger, Boolean, Column, Index, Integer, Table, Text
 

@@ -1,4 +1,4 @@
-"""Tables of what payment and CRM providers send."""
+"""Tables of payment and CRM providers: their secrets and their customers."""
 
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, LargeBinary, Table, Text
 

@@ -1,4 +1,4 @@
-"""Tables of what moves data in, out and away: imports, deletions and exports."""
+"""Tables of imports, deletions and exports."""
 
 from sqlalchemy import (
     JSON,
@@ -31,7 +31,7 @@ imports = Table(
     required("bytes_total", BigInteger),
     required("bytes_read", BigInteger),
     required("lines_read", BigInteger),
-    # Numbers of lines:
+    # Line counts:
     required("accepted", BigInteger),
     required("duplicates", BigInteger),
     required("rejected", BigInteger),

@@ -198,7 +198,7 @@ class FunnelPage:
 
     @property
     def asks_ad_hoc(self) -> bool:
-        """Whether the query asks for something else than what was saved."""
+        """Whether the query changes the saved definition."""
         return replace(self.query.ad_hoc, internal=False) != NO_CHANGES
 
     @property

@@ -200,7 +200,7 @@ def _year_before(at: datetime) -> datetime:
 
 
 AD_HOC = ("breakdown", "filters", "window", "settled", "segment", "internal")
-"""Query parameters that ask for something else than what was saved."""
+"""Query parameters that change the saved definition for one query."""
 
 _SELECTION = (
     "websiteId",

@@ -1,4 +1,4 @@
-// Menus of a report that ask for something else than what was saved: their inputs become one
+// Menus of a report that change the saved definition for one query: their inputs become one
 // parameter of the address.
 import { suggestBy } from "./builder/combobox.js";
 import { operatorChanged, propertyPicked, readFilterValue } from "./builder/filters.js";

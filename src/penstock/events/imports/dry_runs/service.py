@@ -63,7 +63,7 @@ class DryRunService:
         )
 
     def summary(self, actor: Caller, import_id: str) -> ImportSummaryRecord:
-        """Return what the dry run of an import shows.
+        """Return the result of an import's dry run.
 
         Raises `NotFound` if the import had no dry run or was cancelled before its start, and
         `Conflict` if the dry run has not ended.
@@ -81,7 +81,7 @@ class DryRunService:
         )
 
     def find_summary(self, job: ImportJob) -> ImportSummaryRecord | None:
-        """Find what the dry run of an import showed; None if there was none or it has not ended."""
+        """Find the result of an import's dry run; None if there was none or it has not ended."""
         with self._database.read() as db:
             summary = store.summary_of(db, job)
             saved = _saved_mapping(db, job)

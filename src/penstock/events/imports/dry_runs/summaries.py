@@ -246,7 +246,7 @@ class _Properties:
 
 
 class Summariser:
-    """Summarises the rows of a file, one after the other."""
+    """Summarises the rows of a file, one by one."""
 
     def __init__(
         self,

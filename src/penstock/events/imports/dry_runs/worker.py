@@ -1,4 +1,4 @@
-"""Reads staged files for their dry run, a short time per turn, and stores what they contain.
+"""Reads staged files in short turns for their dry runs, and stores the results.
 
 After a restart, a dry run begins again.
 """

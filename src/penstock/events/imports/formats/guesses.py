@@ -96,7 +96,9 @@ _FORMATS = tuple(
 
 
 class _Column(NamedTuple):
-    """A column of a sample. words: its name without case and signs. values: without empty cells."""
+    """A column of a sample. words: its name in lower case, without spaces and signs. values:
+    without empty cells.
+    """
 
     name: str
     words: str
@@ -188,7 +190,9 @@ def _rank_of_time(words: str) -> int:
 
 
 def _written_time(values: Sequence[Any]) -> tuple[TimeUnit, str | None] | None:
-    """Return how all values are times, as numbers or as ISO 8601; None if they are not."""
+    """Return how the column writes times, as numbers or as ISO 8601; None if some value is not a
+    time.
+    """
     for unit in (TimeUnit.SECONDS, TimeUnit.MILLISECONDS, TimeUnit.MICROSECONDS, TimeUnit.TEXT):
         if values and all(_is_time(value, unit, None) for value in values):
             return unit, None
