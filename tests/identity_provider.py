@@ -15,7 +15,7 @@ from urllib.parse import parse_qs
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 
-Answer = tuple[int, Any]
+Response = tuple[int, Any]
 
 
 @cache
@@ -39,14 +39,14 @@ class IdentityProvider:
         self.claims: dict[str, Any] = {}
         self.sign: Callable[[dict[str, Any]], str] = self.signed
         self.userinfo: dict[str, Any] = {}
-        self.answers: dict[str, Answer] = {}
+        self.answers: dict[str, Response] = {}
         self.requests: list[tuple[str, dict[str, str]]] = []
 
     def signed(self, claims: dict[str, Any]) -> str:
         token: str = jwt.encode({"alg": "RS256", "kid": self.key.kid}, claims, self.key)
         return token
 
-    def answer(self, path: str, form: dict[str, str], authorization: str) -> Answer:
+    def answer(self, path: str, form: dict[str, str], authorization: str) -> Response:
         self.requests.append((path, form))
         if path in self.answers:
             return self.answers[path]

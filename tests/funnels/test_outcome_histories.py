@@ -301,7 +301,7 @@ def settings(settings: Settings) -> Settings:
 
 
 @pytest.fixture(autouse=True)
-def no_worker_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_own_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     """A history runs the steps of the worker as actions."""
 
     @asynccontextmanager

@@ -31,8 +31,10 @@ def differing_traces(case: Case, units: Units) -> Iterator[str]:
         run = runs.counted_run(units.funnel, events, case.start_ms, case.end_ms)
         traced = sorted(map(matched_event, events), key=lambda event: event.order)
         path = chosen_path(case.definition, traced, case.start_ms, case.end_ms)
-        expected = None if run is None else of_reference(units, events, run, case.evaluated_at_ms)
-        shown = None if path is None else of_trace(case.definition, path, case.evaluated_at_ms)
+        expected = (
+            None if run is None else reference_facts(units, events, run, case.evaluated_at_ms)
+        )
+        shown = None if path is None else trace_facts(case.definition, path, case.evaluated_at_ms)
         if shown != expected:
             yield f"{unit}\n- reference: {expected}\n+ trace: {shown}"
 
@@ -43,8 +45,8 @@ def differing_runs(case: Case, units: Units, events: Sequence[runs.UnitEvent]) -
     for run, path in zip_longest(
         runs.all_runs(units.funnel, events), funnel_paths(case.definition, traced)
     ):
-        expected = run and of_reference(units, events, run, case.evaluated_at_ms)
-        shown = path and of_trace(case.definition, path, case.evaluated_at_ms)
+        expected = run and reference_facts(units, events, run, case.evaluated_at_ms)
+        shown = path and trace_facts(case.definition, path, case.evaluated_at_ms)
         if shown != expected:
             yield f"- reference: {expected}\n+ trace: {shown}"
 
@@ -62,7 +64,7 @@ def matched_event(event: runs.UnitEvent) -> MatchedEvent:
     )
 
 
-def of_reference(
+def reference_facts(
     units: Units, events: Sequence[runs.UnitEvent], run: runs.Run, evaluated_at_ms: int
 ) -> dict[str, Any]:
     funnel = units.funnel
@@ -96,7 +98,7 @@ def is_reached(funnel: runs.Funnel, run: runs.Run, row: runs.Row) -> bool:
     return run.reached >= funnel.steps_above(row)
 
 
-def of_trace(definition: Definition, path: FunnelPath, evaluated_at_ms: int) -> dict[str, Any]:
+def trace_facts(definition: Definition, path: FunnelPath, evaluated_at_ms: int) -> dict[str, Any]:
     def decided(decision: Decision) -> list[str]:
         return [key for key, verdict in path.verdicts.items() if verdict.decision is decision]
 

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("warehouse")
 REFUSED_OVER_SHARDS = one_server("no tables over shards take this statement")
 
 
-def of_cache(scene, funnel, **query):
+def from_cache(scene, funnel, **query):
     """A report from the cache."""
     return eventually(
         lambda: (report := scene.results(funnel, **query))["servedFrom"] == "cache" and report
@@ -62,10 +62,10 @@ def test_a_reused_answer_says_so_and_keeps_its_evaluation_time(scene, warehouse,
     first = scene.results(funnel)
     assert first["servedFrom"] == "query"
     assert first["evaluatedAt"] <= first["computedAt"]
-    before = of_cache(scene, funnel)
+    before = from_cache(scene, funnel)
     clock.advance(days=3)
     report_count = len(warehouse.reports)
-    later = of_cache(scene, funnel)
+    later = from_cache(scene, funnel)
     assert later == before
     assert len(warehouse.reports) == report_count
 
@@ -74,7 +74,7 @@ def test_pages_of_cohorts_share_an_evaluation_time(scene, clock):
     for plan in ("a", "b", "c"):
         scene.story("0/A 60/B", visitor=plan, plan=plan)
     funnel = scene.funnel("A", "B", breakdownProperties=["plan"])
-    first = of_cache(scene, funnel, pageSize=1)
+    first = from_cache(scene, funnel, pageSize=1)
     second = scene.results(funnel, pageSize=1, page=2)
     assert second["evaluatedAt"] == first["evaluatedAt"]
 
@@ -83,7 +83,7 @@ def test_a_new_event_is_counted_at_once(scene):
     scene.story("0/A 60/B")
     funnel = scene.funnel("A", "B")
     for number in range(1, 8):
-        of_cache(scene, funnel)
+        from_cache(scene, funnel)
         scene.story("0/A 60/B", visitor=f"v{number}")
         report = scene.results(funnel)
         assert report["servedFrom"] == "query"
@@ -93,16 +93,16 @@ def test_a_new_event_is_counted_at_once(scene):
 def test_an_event_of_another_workspace_changes_nothing(scene, other_workspace, clock):
     scene.story("0/A 60/B")
     funnel = scene.funnel("A", "B")
-    of_cache(scene, funnel)
+    from_cache(scene, funnel)
     Scene(other_workspace, clock).story("0/A 60/B")
-    assert of_cache(scene, funnel)["aggregate"]["completed"] == 1
+    assert from_cache(scene, funnel)["aggregate"]["completed"] == 1
 
 
 def test_a_merge_is_counted_at_once(scene, workspace):
     scene.send_event(0, "A", "phone")
     scene.send_event(60, "B", "laptop")
     funnel = scene.funnel("A", "B")
-    assert of_cache(scene, funnel)["aggregate"]["completed"] == 0
+    assert from_cache(scene, funnel)["aggregate"]["completed"] == 0
     for visitor in ("phone", "laptop"):
         body = {"websiteId": workspace.website_id, "visitorId": visitor, "userId": "ann"}
         assert scene.client.post("/api/identify", json=body).status_code == 200
@@ -113,7 +113,7 @@ def test_a_merge_is_counted_at_once(scene, workspace):
 def test_a_changed_definition_is_computed_anew(scene):
     scene.story("0/A 60/B 90/C")
     funnel = scene.funnel("A", "B")
-    of_cache(scene, funnel)
+    from_cache(scene, funnel)
     body = {"name": "Scenario", "steps": [{"type": "Event", "value": name} for name in ("A", "X")]}
     assert scene.client.put(f"/api/funnels/{funnel}", json=body).status_code == 200
     report = scene.results(funnel)
@@ -130,7 +130,7 @@ def test_a_changed_goal_is_computed_anew(scene):
         "/api/goals", json={"name": "Won", "match": {"type": "Event", "value": "B"}}
     ).json()["id"]
     funnel = scene.funnel("A", {"type": "Goal", "value": "Won"})
-    assert of_cache(scene, funnel)["aggregate"]["completed"] == 1
+    assert from_cache(scene, funnel)["aggregate"]["completed"] == 1
     changed = scene.client.patch(
         f"/api/goals/{goal}", json={"match": {"type": "Event", "value": "X"}}
     )
@@ -142,7 +142,7 @@ def test_a_changed_goal_is_computed_anew(scene):
 def test_a_new_website_is_counted_at_once(scene, workspace):
     scene.story("0/A 60/B")
     funnel = scene.funnel("A", "B")
-    of_cache(scene, funnel)
+    from_cache(scene, funnel)
     other = scene.client.post(
         "/api/settings/websites", json={"name": "Second", "kind": "web"}
     ).json()["id"]
@@ -159,10 +159,10 @@ def test_an_open_window_is_over_at_its_millisecond(workspace, clock):
     scene.story("0/A", visitor="one")
     scene.story("600/A", visitor="two")
     funnel = scene.funnel("A", "B", conversionWindowSeconds=HOUR_S)
-    report = of_cache(scene, funnel)
+    report = from_cache(scene, funnel)
     assert (report["aggregate"]["pending"], report["coverage"]["openWindows"]) == (2, 2)
     clock.advance(seconds=HOUR_S / 2 - 60)
-    assert of_cache(scene, funnel)["evaluatedAt"] == report["evaluatedAt"]
+    assert from_cache(scene, funnel)["evaluatedAt"] == report["evaluatedAt"]
     clock.advance(seconds=60)
     closed = scene.results(funnel)
     assert closed["servedFrom"] == "query"
@@ -177,9 +177,9 @@ def test_a_period_that_is_over_does_not_wait_for_windows_of_later_entries(worksp
     scene.send_event(3 * DAY_S - 60, "A", "two")
     funnel = scene.funnel("A", "B", conversionWindowSeconds=DAY_S)
     period = {"startAt": scene.at(-1), "endAt": scene.at(HOUR_S)}
-    of_cache(scene, funnel, **period)
+    from_cache(scene, funnel, **period)
     clock.advance(days=2)
-    assert of_cache(scene, funnel, **period)["aggregate"]["entered"] == 1
+    assert from_cache(scene, funnel, **period)["aggregate"]["entered"] == 1
     assert scene.results(funnel)["aggregate"]["droppedOff"] == 1
 
 
@@ -188,17 +188,17 @@ def test_an_event_slightly_in_the_future_counts_once_its_time_comes(workspace, c
     scene.send_event(-60, "A")
     scene.send_event(200, "B")
     funnel = scene.funnel("A", "B", conversionWindowSeconds=DAY_S * 7)
-    report = of_cache(scene, funnel)
+    report = from_cache(scene, funnel)
     assert report["aggregate"]["completed"] == 0
     clock.advance(seconds=100)
-    assert of_cache(scene, funnel)["evaluatedAt"] == report["evaluatedAt"]
+    assert from_cache(scene, funnel)["evaluatedAt"] == report["evaluatedAt"]
     clock.advance(seconds=100)
     assert scene.results(funnel)["aggregate"]["completed"] == 1
 
 
 def test_a_cached_answer_is_not_shared_between_workspaces(scene, other_workspace, clock, warehouse):
     scene.story("0/A 60/B")
-    of_cache(scene, scene.funnel("A", "B"))
+    from_cache(scene, scene.funnel("A", "B"))
     other_scene = Scene(other_workspace, clock)
     report = other_scene.results(other_scene.funnel("A", "B"))
     assert (report["servedFrom"], report["aggregate"]["entered"]) == ("query", 0)
@@ -206,7 +206,7 @@ def test_a_cached_answer_is_not_shared_between_workspaces(scene, other_workspace
 
 def test_a_preview_shares_the_answer_of_the_saved_funnel(scene):
     scene.story("0/A 60/B")
-    saved = of_cache(scene, scene.funnel("A", "B"))
+    saved = from_cache(scene, scene.funnel("A", "B"))
     body = {"steps": [{"type": "Event", "value": "A"}, {"type": "Event", "value": "B"}]}
     preview = eventually(
         lambda: (
@@ -222,7 +222,7 @@ def test_coverage_of_a_reused_answer_is_current(scene, workspace):
     """An import that changes no count of an answer changes the coverage of it."""
     scene.story("0/A 60/B")
     funnel = scene.funnel("A", "B")
-    of_cache(scene, funnel)
+    from_cache(scene, funnel)
     line = (
         f'{{"type": "event", "name": "A", "timestamp": "{scene.at(-DAY_S)}", "visitorId": "old"}}\n'
     )
@@ -256,7 +256,7 @@ def test_events_deleted_from_the_warehouse_are_no_longer_counted(
     scene.story("0/A 60/B", visitor="ann")
     scene.story("0/A 60/B", visitor="eve")
     funnel = scene.funnel("A", "B")
-    assert of_cache(scene, funnel)["aggregate"]["entered"] == 2
+    assert from_cache(scene, funnel)["aggregate"]["entered"] == 2
     warehouse.command(statement + OF_ANN, {"w": workspace.website_id})
     assert scene.results(funnel)["aggregate"]["entered"] == 1
 
@@ -266,7 +266,7 @@ def test_merged_parts_keep_the_cache(scene, warehouse):
     for number in range(3):
         scene.story("0/A 60/B", visitor=f"v{number}")
         scene.results(funnel := scene.funnel("A", "B"))
-    before = of_cache(scene, funnel)
+    before = from_cache(scene, funnel)
     warehouse.command("OPTIMIZE TABLE events FINAL")
     assert scene.results(funnel) == before
 
@@ -276,7 +276,7 @@ def test_events_inserted_by_another_process_are_counted(scene, workspace, wareho
     """By another node, or from a copy: no room of this process takes part."""
     scene.story("0/A 60/B", visitor="ann")
     funnel = scene.funnel("A", "B")
-    of_cache(scene, funnel)
+    from_cache(scene, funnel)
     warehouse.command(
         "INSERT INTO events (* EXCEPT (visitor_key)) SELECT * EXCEPT (visitor_key) "
         "REPLACE ('eve' AS visitor_id, concat(event_id, 'x') AS event_id) "
@@ -291,7 +291,7 @@ def test_replacing_an_event_invalidates_the_cache(scene, workspace, warehouse):
     """The number of rows is as before; the numbers of their inserts are not."""
     scene.story("0/A 60/B", visitor="ann")
     funnel = scene.funnel("A", "B")
-    of_cache(scene, funnel)
+    from_cache(scene, funnel)
     warehouse.command(
         "INSERT INTO events SELECT * REPLACE ('X' AS name) FROM events "
         "WHERE website_id = {w:String} AND events.name = 'B'",

@@ -17,7 +17,7 @@ from penstock.http.bodies import not_an_object, not_json, parse_json, parse_obje
 
 _DEPTH = 200
 """Maximum number of nesting levels. The parser rejects deeper JSON."""
-_MOST_FIELDS = 1_000
+_MAX_FIELDS = 1_000
 """Maximum number of fields before the list in a large body."""
 _ESCAPED = 3
 """Maximum ratio between the size of JSON as sent and its size in UTF-8: `\\u00e9` takes 6 bytes, é
@@ -131,7 +131,7 @@ def _list_start(body: bytes, name: str, limits: ListLimits) -> int | None:
     if position is None:
         raise _problem_with_start(body, name)
     key = b'"%s"' % name.encode()
-    for _ in range(_MOST_FIELDS):
+    for _ in range(_MAX_FIELDS):
         if position > limits.sent_bytes:
             return None
         if body.startswith(key, position):

@@ -32,7 +32,7 @@ milliseconds.
 """
 _AHEAD_MS = 60_000
 """Tolerated difference between the clocks of nodes, in milliseconds."""
-_FEW_UNITS, _MOST_UNITS = 10_000, 50_000
+_MIN_UNITS, _MAX_UNITS = 10_000, 50_000
 """Bounds for the number of changed units that a query evaluates itself."""
 _EVENTS_PER_UNIT = 200
 """Number of events that can be read in the time that it takes to evaluate one changed unit."""
@@ -64,7 +64,7 @@ def units_worth_evaluating(backlog: Backlog) -> int:
     """Return the largest number of changed units that take less time to evaluate than reading all
     events.
     """
-    return min(max(backlog.events_in_all // _EVENTS_PER_UNIT, _FEW_UNITS), _MOST_UNITS)
+    return min(max(backlog.events_in_all // _EVENTS_PER_UNIT, _MIN_UNITS), _MAX_UNITS)
 
 
 def compared_sample(number: int, marks: int) -> tuple[int, tuple[int, int]]:

@@ -79,9 +79,9 @@ def _spellings(word: str) -> Iterator[str]:
     return map("".join, product(*zip(word, word.upper(), strict=True)))
 
 
-_MOST_BLANKS = 64
+_MAX_BLANKS = 64
 _NO_ID_TEXTS = (
-    *(" " * count for count in range(_MOST_BLANKS + 1)),
+    *(" " * count for count in range(_MAX_BLANKS + 1)),
     *("\t", "\n", "\r\n", "\u00a0"),
     *(*_spellings("null"), *_spellings("undefined")),
 )

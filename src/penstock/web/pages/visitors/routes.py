@@ -29,7 +29,7 @@ from penstock.web.page_routes import slow_page
 from penstock.web.pages.parts import load_part
 from penstock.web.view import View
 
-_MOST_FUNNELS = Page(1, 50)
+_FUNNELS = Page(1, 50)
 """The funnels that a visitor's page checks."""
 
 
@@ -89,7 +89,7 @@ def entries(
 ) -> list[FunnelEntry]:
     """Return the funnels that count visitors and that the visitor entered, the newest first."""
     entered = []
-    for funnel in funnels.page(view.workspace_id, _MOST_FUNNELS).data:
+    for funnel in funnels.page(view.workspace_id, _FUNNELS).data:
         if funnel.counting_unit != CountingUnit.VISITOR:
             continue
         query = AdHocQuery(websiteId=visitor.website_id)
