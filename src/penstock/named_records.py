@@ -34,7 +34,7 @@ R = TypeVar("R", bound=Record)
 class NamedRecords(Generic[R]):
     """Base of a service of named records. Methods block: call them from a worker thread.
 
-    model: the record, whose fields are columns. noun: what a record is, such as `segment`. prefix:
+    model: the record, whose fields are columns. noun: noun for a record, such as `segment`. prefix:
     start of the IDs. maximum: maximum number of records in a workspace; None for any number.
     revises_names: whether another name is also a new revision, as other content is.
     """
@@ -68,8 +68,8 @@ class NamedRecords(Generic[R]):
     ) -> None:
         """Delete a record.
 
-        revision: the only one to delete; None: any. Raises NotFound, and Conflict if the record has
-        another revision or is in use.
+        revision: the only one to delete; None deletes any. Raises NotFound, and Conflict if the
+        record has another revision or is in use.
         """
         with self._database.write() as db:
             row = self._row(db, workspace_id, record_id, hold=True)

@@ -1,13 +1,13 @@
 """Remembers the work during which this process died, so that it does not crash again and again.
 
 Work that needs too much memory, or that crashes a library, ends the process without an error. The
-next start would do the same work again. A worker therefore marks its work in a small file before
-it begins, and removes the mark when it ends, also after an error. A mark that a start finds
-means that the process died.
+next start would do the same work again. A worker therefore marks its work in a small file before it
+begins, and removes the mark when it ends, even after an error. A mark that a start finds means that
+the process died.
 
 The marks survive the death of the process. A power failure may remove them, which costs no more
-than another attempt. If they cannot be written, for example because the disk is full, the work goes
-on without them, because it may be what frees the disk.
+than another attempt. If they cannot be written, for example because the disk is full, the work
+continues without them, because it may be what frees the disk.
 """
 
 from collections.abc import Iterator, Sequence
@@ -62,7 +62,7 @@ class Attempts:
         self._write(subject, [])
 
     def _read(self, subject: str) -> list[int]:
-        """Return the times at which the attempts began that have not ended, in milliseconds."""
+        """Return the start times of the attempts that have not ended, in milliseconds."""
         try:
             lines = (self._folder / subject).read_bytes().split()
         except OSError:

@@ -257,7 +257,7 @@ def _listed_visitors(
 ) -> dict[str, list[str]] | None:
     """Return the visitors of a saved list by the ID of their website in the workspace.
 
-    None: an earlier version wrote the export, without the visitors of lists.
+    None if an earlier version wrote the export, without the visitors of lists.
     """
     path, visitors = folder / "cohorts" / f"{cohort['id']}.ndjson", dict[str, list[str]]()
     if not path.exists():

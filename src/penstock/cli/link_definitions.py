@@ -161,5 +161,7 @@ def retire_link(client: httpx.Client, current: Record) -> httpx.Response:
 
 
 def _unchanged(link: Record) -> Record:
-    """Return the fields that make the service refuse a change of a link that was changed since."""
+    """Return the fields that make the service reject the change if the link was changed in the
+    meantime.
+    """
     return {name: link[name] for name in ("id", "revision", CHANGED_AT)}

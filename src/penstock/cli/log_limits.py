@@ -32,10 +32,10 @@ class _Window(NamedTuple):
 
 
 class LineLimiter(logging.Filter):
-    """Passes at most ten lines of a kind in ten seconds, of every logger. Thread-safe.
+    """Passes at most ten lines of a kind in ten seconds from each logger. Thread-safe.
 
-    The kind of a line is its event or, for a library, its text without values. The first line
-    after the ten seconds, of whatever kind, is preceded by a line with the number left out.
+    The kind of a line is its event or, for a library, its text without values. The first line after
+    the ten seconds, of whatever kind, is preceded by a line with the number of omitted lines.
     """
 
     def __init__(self, elapsed_s: Callable[[], float] = monotonic) -> None:

@@ -27,7 +27,7 @@ _BACKLOG = 2048
 _SHUTDOWN_TIMEOUT_S = 10
 """Maximum time for running requests to finish at shutdown, in seconds."""
 _SWITCH_INTERVAL_S = 0.001
-"""How long a thread computes before another one may continue, in seconds. A request switches
+"""Time for which a thread computes before another one may continue, in seconds. A request switches
 threads several times. With Python's 5 ms, posts wait longer while other threads decode bodies.
 """
 

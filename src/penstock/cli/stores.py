@@ -107,7 +107,7 @@ def _still(event: str) -> Callable[[int], None]:
 
 @contextmanager
 def metadata_database(settings: Settings) -> "Iterator[Database]":
-    """Open the metadata DB, also while the service runs.
+    """Open the metadata DB, even while the service runs.
 
     Ends the command if it is missing or has a different schema version.
     """

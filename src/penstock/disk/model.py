@@ -8,9 +8,9 @@ from typing import NamedTuple
 class FileKind(StrEnum):
     """Kinds of files that wait on the disk.
 
-    uploads: import files that are arriving on this node. dry_runs: import files before their start.
-    imports: files of started imports. import_mappings: saved mappings. job_results: results that a
-    client has not removed yet.
+    uploads: import files that are arriving on this node. dry_runs: files whose import has not
+    started. imports: files of started imports. import_mappings: saved mappings. job_results:
+    results that a client has not removed yet.
     """
 
     UPLOADS = "uploads"

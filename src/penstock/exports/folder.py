@@ -142,7 +142,7 @@ class ExportFolder:
     def write(self, path: str, table: str, chunks: Iterable[bytes], **more: str) -> ExportedFile:
         """Write a file durably under a temporary name, rename it, and note that it is finished.
 
-        more: further fields of `ExportedFile`.
+        more: additional fields of `ExportedFile`.
         """
         part = self._storage.part(path)
         digest, size, newlines = sha256(), 0, 0

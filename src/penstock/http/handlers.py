@@ -80,7 +80,7 @@ def route(
     context: name of the object that is passed to the validators of the body. runs_in: name of an
     object of the request that runs the function. body, query, answers: models for the document that
     the function does not name. opt: options that rules for all routes read. handler_options: passed
-    to the framework. description: further fields of `Description`.
+    to the framework. description: additional fields of `Description`.
     """
 
     def register(function: Callable[..., Any]) -> HTTPRouteHandler:

@@ -73,7 +73,7 @@ def split_read_only(
 
 
 def check_revision(sent: int | None, current: int) -> None:
-    """Raise `Conflict` if a client names another revision than the current one. None: any."""
+    """Raise `Conflict` unless the client sent the current revision or none."""
     if sent is not None and sent != current:
         raise _stale_revision(sent, current)
 

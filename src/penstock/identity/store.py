@@ -316,7 +316,7 @@ def save(connection: Connection, resolver: IdentityResolver, now_ms: int) -> Ide
 
 
 def _save_traits(connection: Connection, resolver: IdentityResolver) -> list[TraitsChange]:
-    """Write the traits of users, and return the visitors whose traits differ from before.
+    """Write the traits of users, and return the visitors whose traits have changed.
 
     The links must be saved. Their rows stay locked, so that later changes of the same visitor get
     higher versions. A new link without traits changes nothing, so it is not read.

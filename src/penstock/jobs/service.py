@@ -92,7 +92,8 @@ class JobService:
         # Slow responses have their own threads, so that they do not use up the service's other
         # threads.
         self._answers = FairQueue("requests", _ANSWERS)
-        # Leave some connections to the engine free for waiting clients, also of the same workspace.
+        # Leave some connections to the engine free for waiting clients, including those of the same
+        # workspace.
         queries = warehouse.query_limits
         running, own_running = max(1, queries.slots - 1), max(1, queries.slots_per_key // 2)
         self._running_jobs = FairQueue(

@@ -20,7 +20,7 @@ from penstock.metadb.workspaces import hold_workspace
 def unique_name(noun: str, name: str) -> Iterator[None]:
     """Raise Conflict if the database rejects a second record with the same name.
 
-    noun: what the record is, such as `goal`.
+    noun: noun for the record, such as `goal`.
     """
     try:
         yield
@@ -34,7 +34,7 @@ def check_number(
 ) -> None:
     """Lock the workspace, and raise Conflict if it has the maximum number of records.
 
-    nouns: what the records are, such as `segments`. code: code of the error.
+    nouns: plural noun for the records, such as `segments`. code: code of the error.
     """
     hold_workspace(db, workspace_id)
     of_workspace = table.c.workspace_id == workspace_id

@@ -165,7 +165,8 @@ class Warehouse:
         none.
         """
         self.silent_shards: Sequence[int] = ()
-        """Numbers of the shards, from 1, that did not respond when `answers` was last called."""
+        """The numbers, from 1, of the shards that did not respond when `answers` was last called.
+        """
         self._closing = Lock()
 
     def _connect(self, answer_s: int = _ANSWER_S) -> Client:

@@ -32,7 +32,7 @@ class Asset(NamedTuple):
         return cls(media_type, body, gzip.compress(body, 9, mtime=0))
 
     def response(self, request: AnyRequest, headers: Mapping[str, str]) -> Response[bytes]:
-        """Return the file, compressed if the browser accepts that. headers: further headers."""
+        """Return the file, compressed if the browser accepts that. headers: additional headers."""
         is_compressed = accepts_gzip(request)
         encoding = {"Content-Encoding": "gzip"} if is_compressed else {}
         return Response(

@@ -133,7 +133,7 @@ def _claim(website: Website, visitor_id: str | None, user_id: str | None) -> Cla
 def _read_event(
     raw: Any, website: Website, occurrences: Occurrences, context: EventValidationContext
 ) -> tuple[NewEvent, Sequence[str]]:
-    """Return the event in a line, and further visitors of its user."""
+    """Return the event in a line, and the other visitors of its user."""
     canonical = canonical_json(raw)
     item = validate(raw, ImportLine, _RULES, context, canonical)
     event = _new_event(item, canonical, website, occurrences, context, field_warnings(raw))

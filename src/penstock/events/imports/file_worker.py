@@ -27,8 +27,7 @@ from penstock.events.imports.model import ImportJob, ImportState, UnfinishedImpo
 log = structlog.get_logger()
 
 _PERIOD_S = 300.0
-"""Time after which files that nobody started, or that have no import, are looked for again, in
-seconds.
+"""Time between searches for files whose import nobody started, or that have no import, in seconds.
 """
 _LOW_DISK_S = 5.0
 """Pause while the disk has too little free space, in seconds."""
@@ -102,7 +101,9 @@ class FileWorker(ABC, Generic[R]):
     def _waiting(
         self, unfinished: Sequence[UnfinishedImport], present: Collection[str]
     ) -> Iterable[UnfinishedImport]:
-        """Select the imports to read, in the same order. present: IDs of the files of this node."""
+        """Select the unfinished imports to read, in the same order. present: IDs of the files of
+        this node.
+        """
 
     @abstractmethod
     def _interrupted(self, unfinished: UnfinishedImport) -> str:

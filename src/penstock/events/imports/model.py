@@ -47,18 +47,18 @@ class ImportJob:
 
     format: name of its reader. bytes_total, bytes_read: size of the file as sent, compressed or
     not, and how much of it has been read. lines_read: lines read so far, including empty_lines.
-    duplicates: lines whose event was stored before. first_event_at_ms, last_event_at_ms: span of
+    duplicates: lines whose event was already stored. first_event_at_ms, last_event_at_ms: span of
     its accepted and duplicate events. affected_from_ms, affected_to_ms: span of these and of
     rejected lines; all of the past if a rejected line has no valid time. error: why a failed import
     stopped. gap_dismissed_at_ms, gap_dismissed_by: when its gap was dismissed, and the ID of the
-    user who dismissed it. warnings: codes of the warnings about its events, sorted.
-    identify_lines: lines that link visitors to a user, without an event. ignored_lines: lines that
-    contain nothing that Penstock stores. identity_conflicts: lines whose visitor belongs to another
-    user, so that nothing was merged. accepts_stored_events: whether it may have lines of type
-    `stored`, because its sender had the permission manage. mapping: the uses of the file's columns,
-    if it is a table with a mapping; it changes only before the import is started. sent_by: ID of
-    the key or user who sent the file; None if an earlier version received it. revision: rises from
-    1 with each change of the mapping.
+    user who dismissed it. warnings: codes of the warnings about its events, sorted. identify_lines:
+    lines that link visitors to a user, without an event. ignored_lines: lines that contain nothing
+    that Penstock stores. identity_conflicts: lines whose visitor belongs to another user, so that
+    nothing was merged. accepts_stored_events: whether it may have lines of type `stored`, because
+    its sender had the permission manage. mapping: the uses of the file's columns, if it is a table
+    with a mapping; it changes only before the import is started. sent_by: ID of the key or user who
+    sent the file; None if an earlier version received it. revision: rises from 1 with each change
+    of the mapping.
     """
 
     id: ImportId
@@ -161,7 +161,7 @@ class UnfinishedImport(NamedTuple):
 
     @property
     def expires_at_ms(self) -> int:
-        """When the file is removed, unless the import is started before."""
+        """When the file is removed, unless the import is started before then."""
         return self.created_at_ms + STAGED_MS
 
 

@@ -50,8 +50,8 @@ from penstock.metadb.person import Person, StoredRecord
 
 _ANY_COLUMNS = ImportMapping(columns=[], otherColumns=OtherColumns.IGNORED)
 _CLOSING_MS, _RETRY_S = 5_000, 0.1
-"""How long a cancellation on a full disk waits for the worker to close the file, in milliseconds,
-and the pause between its attempts, in seconds.
+"""Time for which a cancellation on a full disk waits for the worker to close the file, in
+milliseconds, and the pause between its attempts, in seconds.
 """
 _UPLOADS = QueueLimits(slots=32, slots_per_key=4, waiting=0, waiting_per_key=0)
 """Limits for uploads. There is no queue, because an upload may take hours."""

@@ -225,7 +225,8 @@ def unfinished_imports(
     workspace_id: WorkspaceId | None = None,
     website_ids: Collection[str] | None = None,
 ) -> list[UnfinishedImport]:
-    """Return the imports that are not finished, oldest first, also those before their start.
+    """Return the imports that are not finished, oldest first, including those that have not
+    started.
 
     workspace_id, website_ids: if set, only imports into this workspace or these websites.
     """

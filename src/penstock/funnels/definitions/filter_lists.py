@@ -16,7 +16,7 @@ from penstock.http.schema import RuleBroken, RulesBroken
 
 
 def limit_cost(limit: int, owner: str) -> WrapValidator:
-    """Limit the cost of a list of filters. owner: what they belong to, in words."""
+    """Limit the cost of a list of filters. owner: words for their owner."""
 
     def check(filters: Any, validate: ValidatorFunctionWrapHandler) -> Any:
         units = filter_units(read_match({"filters": filters}).filters)

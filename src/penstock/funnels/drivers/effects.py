@@ -49,7 +49,9 @@ class Effect(Generic[K]):
 
     @property
     def excess(self) -> float:
-        """The lost units beyond those at the rate of the others; negative if fewer are lost."""
+        """Number of lost units above the number expected at the rate of all other units; negative
+        if fewer are lost.
+        """
         return self.comparison.difference * self.group.units
 
 

@@ -98,7 +98,7 @@ def _notes(runner: FunnelQueryRunner, earlier: QueryContext) -> Iterator[str]:
 
 
 def change(now: Share | None, before: Share | None) -> ChangeRecord:
-    """Return the change of a rate. None: no unit is settled."""
+    """Return the change of a rate; None if no unit is settled."""
     rates = {
         "rate": None if now is None else round(now.rate, 4),
         "rate_before": None if before is None else round(before.rate, 4),

@@ -150,7 +150,7 @@ def _remarks(definition: Definition, gaps: Iterable[Gap], open_windows: int) -> 
 
 
 def _run_notes(gaps: Iterable[Gap], params: QueryParams, definition: Definition) -> Iterator[Note]:
-    """Note that runs may shift, because each begins after the end of the one before."""
+    """Note that runs may shift, because each begins after the end of the previous one."""
     if definition.repeat and any(
         gap.note and gap.kind != "import" and _begins_in_time(gap, params, definition)
         for gap in gaps

@@ -279,8 +279,8 @@ class FunnelService:
     ) -> None:
         """Delete a funnel.
 
-        revision: the only one to delete; None: any. Raises Conflict if the funnel has another
-        revision.
+        revision: the only one to delete; None deletes any. Raises Conflict if the funnel has
+        another revision.
         """
         with self._database.write() as db:
             saved = _existing(store.funnel(db, workspace_id, funnel_id, hold=True))

@@ -45,7 +45,7 @@ def fold_inputs(plan: Plan, events: str, same_ts: str, same_seq: str) -> dict[st
     gaps: see above. same_gaps: the gaps of all events with the same time and number. free_gaps: the
     gaps of all events with the same time and without a usable number. Their order is not known, so
     an exclusion counts as earlier than the event. same_ts, same_seq: whether an event's time, or
-    its time and number, equals that of the event before.
+    its time and number, equals that of the previous event.
     """
     of_events = f"arrayMap(x -> {gaps(plan, 'x.mask')}, {events})"
     inputs = {"gaps": of_events, "same_gaps": _combined(of_events, same_seq)}

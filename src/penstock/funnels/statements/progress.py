@@ -273,7 +273,7 @@ def _is_excluded(plan: Plan) -> str:
     """Whether an event that would be accepted excludes the unit, or another of its time does.
 
     An exclusion of the same time counts first unless it is provably later. Without a usable number,
-    it must have another time than the last step, whose order is not known either.
+    it must not have the time of the last step, whose order is not known either.
     """
     masks = "same_gaps"
     if plan.definition.sequence_property is not None:

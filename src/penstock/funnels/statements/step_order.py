@@ -20,9 +20,9 @@ WITH_REFUSED = f"arrayPushBack({REFUSED}, event_id)"
 
 
 def reading(plan: Plan, same_ts: str) -> str:
-    """Return the followers in the order of reading: those of one time several times.
+    """Return the followers in reading order. Followers with equal times appear several times.
 
-    same_ts: whether a follower has the same time as the one before.
+    same_ts: whether a follower has the same time as the previous one.
     """
     runs = f"arraySplit((x, same) -> NOT same, followers, {same_ts})"
     more = f"least(length(run), {plan.definition.max_readings - 1})"

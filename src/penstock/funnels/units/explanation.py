@@ -135,7 +135,7 @@ def _explain_verdict(
 
 
 def _explain_tie(event: MatchedEvent, verdict: Verdict, did: str) -> str:
-    """Explain a tie. did: what the event did that it was compared with."""
+    """Explain a tie. did: words for what the other event did."""
     assert verdict.against is not None
     same = f"it has the same timestamp as the event that {did}, and "
     if event.number is None or verdict.against.number is None:

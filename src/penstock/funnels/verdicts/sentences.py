@@ -88,7 +88,7 @@ def largest_loss(aggregate: AggregateRecord) -> StepRecord | None:
 
 
 def _completion(report: ResultsRecord, earlier: ResultsRecord | None) -> list[PhraseRecord]:
-    """State how many settled units completed, and how that changed from the period before."""
+    """State how many settled units completed, and how that changed from the previous period."""
     now = _settled_share(report.aggregate)
     if now is None:
         return []

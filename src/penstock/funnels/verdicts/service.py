@@ -1,5 +1,5 @@
-"""Reads the input for the verdict on a report: the report itself, its cohorts and the period
-before.
+"""Reads the input for the verdict on a report: the report itself, its cohorts and the previous
+period.
 """
 
 from collections.abc import Sequence

@@ -166,9 +166,7 @@ def add_matches(db: Connection, matches: Sequence[Match]) -> None:
 
 
 def is_listed(db: Connection, match: Match) -> bool:
-    """Whether an earlier first open of the install had the same outcome for the same link
-    already.
-    """
+    """Whether an earlier first open of the install already had this outcome for the same link."""
     c = link_matches.c
     statement = select(c.id).where(
         c.website_id == match.website_id,

@@ -92,7 +92,7 @@ class SampleRecord(Record):
 
 
 class UsedMappingRecord(Record):
-    """A saved mapping that equals the one of a dry run."""
+    """A saved mapping with the same content as the mapping of a dry run."""
 
     id: str
     name: str

@@ -1,4 +1,4 @@
-"""Use cases for dry runs: files that wait for their start. Methods block."""
+"""Use cases for dry runs: files whose import has not started. Methods block."""
 
 from typing import Any
 
@@ -24,8 +24,8 @@ from penstock.events.imports.model import ImportJob, ImportState
 from penstock.http.scopes import KeyScope
 
 _MAX_STAGED, _MAX_STAGED_OF_KEY = 20, 10
-"""Maximum numbers of files before their start in a workspace, and from a key without the scope
-manage.
+"""Maximum number of files whose import has not started, in a workspace, and from a key without the
+scope manage.
 """
 
 
@@ -146,7 +146,7 @@ class DryRunService:
 
 
 def _saved_mapping(db: Connection, job: ImportJob) -> UsedMappingRecord | None:
-    """Find a saved mapping that equals the one of the import."""
+    """Find a saved mapping with the same content as the mapping of the import."""
     if job.mapping is None:
         return None
     saved = find_equal_mapping(db, job.workspace_id, job.mapping)

@@ -33,7 +33,7 @@ def remove_summary_texts(
     contains: Callable[[str], bool],
     earlier: Collection[ImportId],
 ) -> int:
-    """Remove what contains one of the IDs from summaries. Returns the number of removed texts.
+    """Remove texts that contain one of the IDs from summaries. Returns the number of removed texts.
 
     earlier: imports that `summaries_with_texts` returned before this transaction. Besides these,
     only the summaries of unfinished imports are searched, because other writes wait.

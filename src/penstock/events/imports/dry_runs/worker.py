@@ -58,7 +58,7 @@ class _Check:
 
 
 class DryRunWorker(FileWorker[_Check]):
-    """Reads files before their start, and removes those that nobody starts.
+    """Reads files whose import has not started, and removes those whose import nobody starts.
 
     An import that was started gets its file here, so that no other node needs it.
     """

@@ -302,7 +302,7 @@ def _mapped(mapping: ImportMapping) -> Reader:
 
 
 def _sample(path: Path, limits: ReaderLimits) -> Sample:
-    """Read the first rows. Raises `UnreadableFile` if the file does not begin like CSV."""
+    """Read the first rows. Raises `UnreadableFile` if the file does not begin like a CSV file."""
     limits = limits._replace(max_row_bytes=MAX_EXPORT_LINE_BYTES)
     columns, rows = sample_table(partial(csv_rows, path, limits), _MAX_SAMPLE_S)
     if not columns:

@@ -229,8 +229,8 @@ def identify_line(user_id: str, visitor_ids: list[str | None], traits: Any = Non
 def event_type(line: Mapping[str, Any], event: str, page_view: str) -> dict[str, str]:
     """Return the type of a line, and its name if it is neither a page view nor a screen view.
 
-    event: the product's name of the event. page_view: the product's name of a page view, which is
-    an event like others if its page is not known.
+    event: the product's name of the event. page_view: the product's name of a page view, which
+    becomes an ordinary event if its page is not known.
     """
     if event == page_view and ("path" in line or "url" in line):
         return {"type": "pageview"}

@@ -65,7 +65,7 @@ _NOT_TEXT = "\ud800"
 
 
 def is_parquet(path: Path) -> bool:
-    """Whether a file begins like Parquet."""
+    """Whether a file begins like a Parquet file."""
     with path.open("rb") as file:
         return file.read(len(MAGIC)) == MAGIC
 

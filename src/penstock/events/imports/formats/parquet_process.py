@@ -2,8 +2,7 @@
 
 A file of a few kilobytes can need any amount of memory and time, and a library in C++ may crash on
 a damaged file. The memory and the processor time of the process are limited, other work has
-priority over it, and nothing else depends on it. The process ends when nobody reads its output any
-more.
+priority over it, and nothing else depends on it. The process ends once nobody reads its output.
 
 It writes a line of JSON with the columns and the number of rows, then a line for each row: an array
 with a value for each column and a list of the columns whose bytes are not UTF-8, `null` for a row
@@ -189,7 +188,7 @@ def _converter(kind: pa.DataType) -> Convert:
 
 
 def _plain(value: Any) -> Any:
-    """Return text for bytes, also in lists and objects; NOT_UTF8 if they are not UTF-8."""
+    """Return text for bytes, even inside lists and objects; NOT_UTF8 if they are not UTF-8."""
     try:
         return _decoded(value)
     except UnicodeDecodeError:

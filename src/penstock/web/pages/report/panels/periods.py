@@ -25,7 +25,7 @@ class Figure:
 
     @property
     def growth(self) -> float | None:
-        """Return the relative change; None without a value before."""
+        """Return the relative change; None if the earlier value is missing."""
         if self.now is None or not self.before:
             return None
         return self.now / self.before - 1
