@@ -24,9 +24,13 @@ ADVICE = {
     r"(?:^|[.;] )As `|\bas of `|(?:^|[.;] )Errors as `": "write: Like `f`",
     r"(?:^|[.;:] )What (?![^.]*\?)": "name the thing: a noun and what it does",
     r"^Who(?:m|se)? (?![^.]*\?)": "start with the noun",
-    r"(?:^|[.:;] )To [a-z]+ [^.:;]* (?:takes|costs)\b": "write: loading it takes, not: to load it",
+    r"(?:^|[.:;] |, and )[Tt]o [a-z]+ [^.:;,]*\b(?:takes|costs|would take)\b": (
+        "write: loading it takes, not: to load it"
+    ),
     r"\bof (?:its|their|his|her|our|my) own\b": "write: a separate one, or its own",
-    r"\b(?:None|False|True): (?:it|they|there)\b": "write: None if",
+    r"\b(?:None|False|True|Empty): (?:an?|any|it|no|none|nothing|the|they|there)\b": (
+        "write: None if"
+    ),
     r"(?<![Tt]here )\b(?:is|are|was|were) no (?!longer\b|more\b|such\b)": "write: is not a",
     r"(?<!not )\bso (?:many|much|few)\b(?! that\b| as\b)": "write: this many, or the number's name",
     r"\bthe ones? (?:that|whose|which|who|whom)\b": "repeat the noun",
@@ -38,6 +42,19 @@ ADVICE = {
     r"^(?:of|or|and|but|nor|whose|whom) ": "start with a whole thought",
     r"^Of (?:the|an?|all|each|every|one) ": "start with the noun",
     r"\b(?:is|are) no coroutines?\b": "write: synchronous",
+    r"\b(?:by|each|wrong) place\b|(?<!in )\bplaces? (?:of|among) ": (
+        "write: index, position, path or spot, whichever it is"
+    ),
+    r"(?:^|[.;] )Numbers of ": "write: Counts of, or the thing and `counts`",
+    r"(?:^|[.;:] )How (?:often|many|long) (?![^.]*\?)": (
+        "write: Number of, Maximum number of, Time for which"
+    ),
+    r"\bgo(?:es)? on\b(?! to\b)": "write: continues, or resumes after a kill",
+    r"\b(?:any|some)thing else than\b|\banother \w+ than\b": "write: other than, or the difference",
+    r"\bdie[ds]? of\b|\blately\b": "write: recently died while",
+    r"\bcounts? (?:an?|the|this) \w+ further\b": "write: shows that the unit got further",
+    r"\bends? with (?:it|that|this)\b": "write: reports this and ends",
+    r"\b(?:not|nothing) (?:\w+ )?tells? [^.;]* from\b": "write: distinguish",
 }
 """Pattern -> what to write instead."""
 
@@ -57,6 +74,19 @@ EXAMPLES = {
     "Once the body is there.": "Once the body has arrived.",
     "of each that was merged": "for each merge",
     "Of all workspaces.": "Number of jobs in all workspaces.",
+    "To compute a hash for each of them would take longer.": "Computing hashes would take longer.",
+    "Return the sizes; None: no file is stored.": "Return the sizes; None if no file is stored.",
+    "Return the places of new events.": "Return the indexes of new events.",
+    "Return the new events, by place.": "Return the new events, by index.",
+    "Numbers of events since counting began.": "Event counts since counting began.",
+    "How often an event is read at most.": "Maximum number of readings of an event.",
+    "It goes on after a kill.": "It resumes after a kill.",
+    "It asks for something else than what was saved.": "It changes what was saved.",
+    "It may read another file than before.": "It may read a file other than before.",
+    "Skip the work if the process died of it lately.": "Skip work that recently ended the process.",
+    "The report may count the unit further.": "The report may show that the unit got further.",
+    "If a column is missing, the dry run ends with this.": "The dry run reports this and ends.",
+    "The struct does not tell null from a missing field.": "It does not distinguish the two.",
 }
 """A text that the patterns find -> the same in plain English."""
 
