@@ -42,8 +42,8 @@ def test_a_result_needs_a_type() -> None:
     ("first", "second", "kind"), [(PageQuery, SearchQuery, "Query"), (NewThing, bytes, "Input")]
 )
 def test_only_one_parameter_is_the_query_or_the_body(first: Any, second: Any, kind: str) -> None:
-    def add_thing(one: Any, other: Any) -> None: ...
+    def add_thing(thing: Any, other: Any) -> None: ...
 
-    add_thing.__annotations__ |= {"one": first, "other": second}
+    add_thing.__annotations__ |= {"thing": first, "other": second}
     with pytest.raises(TypeError, match=rf"add_thing: 'other' is a second {kind}"):
         route("POST", "/api/things")(add_thing)
