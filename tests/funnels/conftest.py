@@ -1,11 +1,19 @@
-"""Fixtures for the property tests, including a count of their examples."""
+"""Fixtures for stories, and for the property tests, including a count of their examples."""
 
 from collections.abc import Iterator
 
 import pytest
 
 from penstock.warehouse.client import Warehouse
+from tests.conftest import ShiftedClock
 from tests.funnels import seed
+from tests.funnels.scenario import Scene
+from tests.tenant import Tenant
+
+
+@pytest.fixture
+def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
+    return Scene(workspace, clock)
 
 
 @pytest.fixture(scope="module")
