@@ -9,11 +9,12 @@ import pytest
 from penstock.app import Services
 from penstock.base.ids import WorkspaceId
 from penstock.funnels.definitions.model import Match, MatchType
+from tests.funnels.answers import code, faults
+from tests.funnels.scenario import Json, rows_of, step, where
 from tests.tenant import Tenant
 
-Json = dict[str, Any]
-
 PAID: Json = {"name": "Paid", "match": {"type": "Transaction", "value": "purchase"}}
+GOAL = {"type": "Goal", "value": "Paid"}
 
 
 @pytest.fixture
@@ -28,51 +29,32 @@ def save(client: httpx.Client, path: str, body: Json) -> Json:
     return record
 
 
-def save_funnel(client: httpx.Client, name: str, goal: str = "Paid") -> Json:
-    return save(
-        client,
-        "/api/funnels",
-        {"name": name, "steps": [{"type": "Event", "value": "a"}, {"type": "Goal", "value": goal}]},
-    )
+def save_funnel(client: httpx.Client, name: str) -> Json:
+    return save(client, "/api/funnels", {"name": name, "steps": [step("a"), GOAL]})
 
 
-def code(answer: httpx.Response, status: int) -> str:
-    assert answer.status_code == status, answer.text
-    problem_code: str = answer.json()["code"]
-    return problem_code
-
-
-REFUSED: dict[str, tuple[Any, list[tuple[str, str]]]] = {
-    "nothing": ({}, [("name", "required"), ("match", "required")]),
-    "blank name": ({**PAID, "name": " "}, [("name", "too_short")]),
-    "unknown field": ({**PAID, "type": "Event"}, [("type", "unknown_field")]),
-    "match is a text": ({**PAID, "match": "purchase"}, [("match", "wrong_type")]),
-    "a goal of a goal": (
-        {"name": "Deal", "match": {"type": "Goal", "value": "Paid"}},
-        [("match.type", "goal_of_goal")],
-    ),
-    "a match with or": (
-        {**PAID, "match": {**PAID["match"], "or": []}},
-        [("match.or", "unknown_field")],
-    ),
+REFUSED: dict[str, tuple[Any, list[str]]] = {
+    "nothing": ({}, ["name required", "match required"]),
+    "blank name": ({**PAID, "name": " "}, ["name too_short"]),
+    "unknown field": ({**PAID, "type": "Event"}, ["type unknown_field"]),
+    "match is a text": ({**PAID, "match": "purchase"}, ["match wrong_type"]),
+    "a goal of a goal": ({"name": "Deal", "match": GOAL}, ["match.type goal_of_goal"]),
+    "a match with or": ({**PAID, "match": {**PAID["match"], "or": []}}, ["match.or unknown_field"]),
     "several at once": (
         {
             "name": "",
             "match": {
                 "type": "Goal",
                 "value": "a\0b",
-                "filters": [
-                    {"property": "p", "operator": "matches_regex", "value": "["},
-                    {"property": "$p", "operator": "is_set"},
-                ],
+                "filters": [where("p", "matches_regex", "["), where("$p", "is_set")],
             },
         },
         [
-            ("name", "too_short"),
-            ("match.type", "goal_of_goal"),
-            ("match.value", "nul_character"),
-            ("match.filters[0].value", "bad_regex"),
-            ("match.filters[1].property", "unknown_builtin"),
+            "name too_short",
+            "match.type goal_of_goal",
+            "match.value nul_character",
+            "match.filters[0].value bad_regex",
+            "match.filters[1].property unknown_builtin",
         ],
     ),
 }
@@ -82,21 +64,13 @@ REFUSED: dict[str, tuple[Any, list[tuple[str, str]]]] = {
 def test_a_broken_rule_is_reported_with_its_field(client: httpx.Client) -> None:
     goal = save(client, "/api/goals", PAID)
     for name, (body, expected) in REFUSED.items():
-        answer = client.post("/api/goals", json=body)
-        assert answer.status_code == 422, name
-        assert [(fault["field"], fault["code"]) for fault in answer.json()["errors"]] == expected, (
-            name
-        )
+        assert faults(client.post("/api/goals", json=body)) == expected, name
         if name != "nothing":
             answer = client.patch(f"/api/goals/{goal['id']}", json=body)
-            assert [
-                (fault["field"], fault["code"]) for fault in answer.json()["errors"]
-            ] == expected, name
+            assert faults(answer) == expected, name
     for field in ("name", "match"):
         answer = client.patch(f"/api/goals/{goal['id']}", json={field: None})
-        assert [(fault["field"], fault["code"]) for fault in answer.json()["errors"]] == [
-            (field, "not_null")
-        ]
+        assert faults(answer) == [f"{field} not_null"]
     assert client.get("/api/goals").json()["data"] == [goal]
 
 
@@ -112,10 +86,7 @@ def test_a_goal_in_use_is_neither_deleted_nor_renamed(client: httpx.Client) -> N
     assert client.get(f"/api/goals/{goal['id']}").json() == goal
 
     client.delete(f"/api/funnels/{funnels[0]['id']}")
-    without = {
-        "name": "App",
-        "steps": [{"type": "Event", "value": "a"}, {"type": "Event", "value": "b"}],
-    }
+    without = {"name": "App", "steps": rows_of("ab")}
     assert client.put(f"/api/funnels/{funnels[1]['id']}", json=without).json()["revision"] == 2
     assert client.delete(f"/api/goals/{goal['id']}").status_code == 204
 
@@ -123,11 +94,10 @@ def test_a_goal_in_use_is_neither_deleted_nor_renamed(client: httpx.Client) -> N
 @pytest.mark.every_database
 def test_a_goal_is_in_use_anywhere_in_a_funnel(client: httpx.Client) -> None:
     goal = save(client, "/api/goals", PAID)
-    first, paid = {"type": "Event", "value": "a"}, {"type": "Goal", "value": "Paid"}
     for steps in (
-        [paid, first],
-        [first, {"type": "Event", "value": "b", "or": [paid]}],
-        [first, first, {**paid, "diagnostic": True, "or": [paid]}],
+        [GOAL, step("a")],
+        [step("a"), {**step("b"), "or": [GOAL]}],
+        [step("a"), step("a"), {**GOAL, "diagnostic": True, "or": [GOAL]}],
     ):
         funnel = save(client, "/api/funnels", {"name": "Web", "steps": steps})
         assert code(client.delete(f"/api/goals/{goal['id']}"), 409) == "goal_in_use"
@@ -139,12 +109,8 @@ def test_a_goal_in_use_may_change_its_match(
 ) -> None:
     goal = save(client, "/api/goals", PAID)
     funnel = save_funnel(client, "Web")
-    assert (
-        client.patch(
-            f"/api/goals/{goal['id']}", json={"match": {"type": "Event", "value": "paid"}}
-        ).status_code
-        == 200
-    )
+    changed = client.patch(f"/api/goals/{goal['id']}", json={"match": step("paid")})
+    assert changed.status_code == 200
 
     assert client.get(f"/api/funnels/{funnel['id']}").json() == funnel
     workspace_id = WorkspaceId(workspace.id)
@@ -155,36 +121,30 @@ def test_a_goal_in_use_may_change_its_match(
 
 def test_a_goal_and_its_match_are_identical_parts(client: httpx.Client) -> None:
     save(client, "/api/goals", PAID)
-    group = {**PAID["match"], "mode": "all_of", "or": [{"type": "Goal", "value": "Paid"}]}
-    answer = client.post(
-        "/api/funnels", json={"name": "Web", "steps": [{"type": "Event", "value": "a"}, group]}
-    )
-    assert [(fault["field"], fault["code"]) for fault in answer.json()["errors"]] == [
-        ("steps[1].or[0]", "identical_parts")
-    ]
-    group["or"][0]["filters"] = [{"property": "plan", "operator": "is_set"}]
-    save(client, "/api/funnels", {"name": "Web", "steps": [{"type": "Event", "value": "a"}, group]})
+    group = {**PAID["match"], "mode": "all_of", "or": [GOAL]}
+    body = {"name": "Web", "steps": [step("a"), group]}
+    answer = client.post("/api/funnels", json=body)
+    assert faults(answer) == ["steps[1].or[0] identical_parts"]
+    group["or"] = [{**GOAL, "filters": [where("plan", "is_set")]}]
+    save(client, "/api/funnels", body)
 
 
 def test_a_funnel_cannot_use_a_goal_of_another_workspace(
     client: httpx.Client, other_workspace: Tenant
 ) -> None:
     save(client, "/api/goals", PAID)
-    other = other_workspace.client
-    steps = [{"type": "Event", "value": "a"}, {"type": "Goal", "value": "Paid"}]
-    answer = other.post("/api/funnels", json={"name": "Web", "steps": steps})
-    assert [(fault["field"], fault["code"]) for fault in answer.json()["errors"]] == [
-        ("steps[1].value", "goal_not_found")
-    ]
+    body = {"name": "Web", "steps": [step("a"), GOAL]}
+    answer = other_workspace.client.post("/api/funnels", json=body)
+    assert faults(answer) == ["steps[1].value goal_not_found"]
 
 
 @pytest.mark.every_database
 def test_a_funnel_and_the_deletion_of_its_goal_exclude_each_other(client: httpx.Client) -> None:
-    steps = [{"type": "Event", "value": "a"}, {"type": "Goal", "value": "Paid"}]
+    body = {"name": "Web", "steps": [step("a"), GOAL]}
     for _ in range(10):
         goal = save(client, "/api/goals", PAID)
         with ThreadPoolExecutor(2) as pool:
-            created = pool.submit(client.post, "/api/funnels", json={"name": "Web", "steps": steps})
+            created = pool.submit(client.post, "/api/funnels", json=body)
             deleted = pool.submit(client.delete, f"/api/goals/{goal['id']}")
         outcome = (created.result().status_code, deleted.result().status_code)
         assert outcome in ((201, 409), (422, 204))

@@ -9,16 +9,17 @@ import pytest
 from tests.accounts.test_audit import entries
 from tests.cases import cases, every_database_in_full_tier, full_except
 from tests.conftest import ShiftedClock
-from tests.funnels.scenario import HOUR_S, Json, Scene, outcome, step
-from tests.funnels.test_segments import REPORTS, ask, code, faults
+from tests.funnels.answers import code, faults
+from tests.funnels.scenario import ATTEMPTS, HOUR_S, Json, Scene, outcome, rows_of, step, where
+from tests.funnels.test_segments import REPORTS, ask, two_periods
 from tests.tenant import Tenant
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
 PATH = "/api/settings/internal-traffic"
-STAFF = {"property": "email", "operator": "ends_with", "value": "@example.com"}
+STAFF = where("email", "ends_with", "@example.com")
+LOCAL = where("host", value="localhost")
 ALL_UNITS = {"won", "lost", "staff", "local"}
-LOCAL = {"property": "host", "operator": "equals", "value": "localhost"}
 
 
 @pytest.fixture
@@ -61,11 +62,8 @@ def entered(scene: Scene, funnel_id: str, **query: Any) -> int:
 def test_the_filters_are_set_read_and_removed(client: httpx.Client, clock: ShiftedClock) -> None:
     assert client.get(PATH).json() == {"filters": [], "revision": 0, "updatedAt": None}
     record = leave_out(client, STAFF, LOCAL)
-    assert record == {
-        "filters": [STAFF, LOCAL],
-        "revision": 1,
-        "updatedAt": record["updatedAt"],
-    }
+    expected = {"filters": [STAFF, LOCAL], "revision": 1, "updatedAt": record["updatedAt"]}
+    assert record == expected
     assert client.get(PATH).json() == record
     clock.advance(seconds=60)
     assert client.put(PATH, json=record).json() == record, "no change"
@@ -87,10 +85,7 @@ REFUSED: dict[str, tuple[Any, list[str]]] = {
     "nothing": ({}, ["filters required"]),
     "null": ({"filters": None}, ["filters wrong_type"]),
     "too many": ({"filters": [LOCAL] * 21}, ["filters too_many"]),
-    "too costly": (
-        {"filters": [{"property": "at", "operator": "after", "value": "2026-01-01"}] * 7},
-        ["filters too_costly"],
-    ),
+    "too costly": ({"filters": [where("at", "after", "2026-01-01")] * 7}, ["filters too_costly"]),
     "bad filter": (
         {"filters": [LOCAL, {**STAFF, "operator": "matches_regex", "value": "["}]},
         ["filters[1].value bad_regex"],
@@ -179,24 +174,23 @@ def test_the_event_that_fills_the_last_part_of_a_group_decides(scene: Scene) -> 
     scene.story("10/y", attempt="out", host="localhost")
     leave_out(scene.client, LOCAL)
     funnel_id = scene.attempts(step("x", "y", mode="all_of"), "B")
-    assert [unit["unit"] for unit in ask(scene, funnel_id, "units")["data"]] == ["in"]
+    assert scene.names(funnel_id) == ["in"]
 
 
 @pytest.mark.parametrize(
     ("internal", "counted"),
     [
-        ({"property": "host", "operator": "not_equals", "value": "localhost"}, {"local"}),
-        ({"property": "email", "operator": "is_not_set"}, {"won", "staff"}),
-        ({"property": "$country", "operator": "equals", "value": "XX"}, None),
-        ({"property": "plan", "operator": "matches_regex", "value": "^p"}, {"lost"}),
+        (where("host", "not_equals", "localhost"), {"local"}),
+        (where("email", "is_not_set"), {"won", "staff"}),
+        (where("$country", value="XX"), None),
+        (where("plan", "matches_regex", "^p"), {"lost"}),
     ],
 )
 def test_any_filter_can_say_what_is_internal(
     scene: Scene, funnel_id: str, internal: Json, counted: set[str] | None
 ) -> None:
     leave_out(scene.client, internal)
-    units = {unit["unit"] for unit in ask(scene, funnel_id, "units")["data"]}
-    assert units == (counted or ALL_UNITS)
+    assert set(scene.names(funnel_id)) == (counted or ALL_UNITS)
 
 
 @cases(
@@ -209,14 +203,7 @@ def test_every_report_leaves_it_out_and_can_include_it(
     scene: Scene, funnel_id: str, what: str
 ) -> None:
     leave_out(scene.client, STAFF, LOCAL)
-    needed = dict(REPORTS[what])
-    if what == "periods":
-        needed = {
-            "startAt": scene.at(-86_400),
-            "endAt": scene.at(86_400),
-            "compareStartAt": scene.at(-3 * 86_400),
-            "compareEndAt": scene.at(-86_400),
-        }
+    needed = two_periods(scene) if what == "periods" else dict(REPORTS[what])
     if what == "explain":
         [event, *_] = ask(scene, funnel_id, "units/won")["events"]
         needed = {"eventId": event["eventId"]}
@@ -235,21 +222,15 @@ def test_files_of_units_leave_it_out_and_can_include_it(
     scene: Scene, funnel_id: str, file: str, form: str
 ) -> None:
     leave_out(scene.client, STAFF, LOCAL)
-    path = f"/api/funnels/{funnel_id}/{file}"
     for query, units in (({}, {"won", "lost"}), ({"internal": "true"}, ALL_UNITS)):
-        answer = scene.client.get(path, params={"format": form, **query})
+        answer = scene.request(funnel_id, file, format=form, **query)
         assert answer.status_code == 200, answer.text
         assert {unit for unit in ALL_UNITS if unit in answer.text} == units
 
 
 def test_a_preview_leaves_it_out_as_the_report_will(scene: Scene) -> None:
     leave_out(scene.client, STAFF, LOCAL)
-    draft: Json = {
-        "steps": [step("A"), step("B")],
-        "countingUnit": "attempt",
-        "attemptProperty": "attempt",
-        "conversionWindowSeconds": HOUR_S,
-    }
+    draft: Json = {**ATTEMPTS, "steps": rows_of("AB")}
     for sent, expected in ((draft, (2, "leftOut")), (draft | {"internal": True}, (4, "included"))):
         answer = scene.client.post("/api/funnels/preview", json=sent).json()
         shown = answer["aggregate"]["entered"], answer["asked"]["internalTraffic"]
@@ -270,7 +251,7 @@ def test_attribution_leaves_it_out_of_the_figures_of_a_funnel(scene: Scene, funn
 
 def test_internal_traffic_joins_the_filters_of_a_question(scene: Scene, funnel_id: str) -> None:
     leave_out(scene.client, STAFF)
-    pro = '[{"property": "plan", "operator": "equals", "value": "pro"}]'
+    pro = [where("plan", value="pro")]
     assert entered(scene, funnel_id, filters=pro) == 2
     assert entered(scene, funnel_id, filters=pro, internal="true") == 3
     trace = ask(scene, funnel_id, "units/staff", filters=pro)
@@ -280,7 +261,7 @@ def test_internal_traffic_joins_the_filters_of_a_question(scene: Scene, funnel_i
 
 
 def test_it_adds_nothing_to_the_cost_of_a_funnel(scene: Scene) -> None:
-    item = {"property": "plan", "operator": "not_equals", "value": "x" * 15_000}  # costs 15
+    item = where("plan", "not_equals", "x" * 15_000)  # costs 15
     funnel_id = scene.attempts(*(step(name, filters=[item] * 13) for name in "AB"))
     leave_out(scene.client, *[STAFF] * 20)
     assert ask(scene, funnel_id)["asked"]["internalTraffic"] == "leftOut"

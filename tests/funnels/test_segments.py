@@ -1,18 +1,18 @@
 """Segments name filters for any report, over HTTP."""
 
-import json
 from typing import Any
 
 import httpx
 import pytest
 
 from tests.conftest import ShiftedClock
-from tests.funnels.scenario import Json, Scene, by_cohort
+from tests.funnels.answers import faults
+from tests.funnels.scenario import DAY_S, Json, Scene, by_cohort, where
 from tests.tenant import Tenant
 from tests.tiers import TIER, Tier
 
-PRO = {"property": "plan", "operator": "equals", "value": "pro"}
-GERMAN = {"property": "country", "operator": "in", "value": '["DE"]'}
+PRO = where("plan", value="pro")
+GERMAN = where("country", "in", '["DE"]')
 PAYING: Json = {"name": "Paying", "filters": [PRO]}
 
 REPORTS = {
@@ -60,35 +60,22 @@ def save(client: httpx.Client, body: Json = PAYING) -> Json:
     return record
 
 
-def code(answer: httpx.Response, status: int) -> str:
-    assert answer.status_code == status, answer.text
-    problem_code: str = answer.json()["code"]
-    return problem_code
-
-
-def faults(answer: httpx.Response, status: int = 422) -> list[str]:
-    assert answer.status_code == status, answer.text
-    return [f"{fault['field']} {fault['code']}" for fault in answer.json()["errors"]]
-
-
 def ask(scene: Scene, funnel_id: str, what: str = "results", **query: Any) -> Any:
-    answer = scene.client.get(f"/api/funnels/{funnel_id}/{what}", params=query)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
+    return scene.report(funnel_id, what, **query)
 
 
 def reports(scene: Scene, funnel_id: str) -> dict[str, Json]:
     """Return the parameters that each report needs."""
-    [event] = scene.client.get(f"/api/funnels/{funnel_id}/units/pro", params={}).json()["events"][
-        :1
-    ]
-    times = {
-        "startAt": scene.at(-86_400),
-        "endAt": scene.at(86_400),
-        "compareStartAt": scene.at(-3 * 86_400),
-        "compareEndAt": scene.at(-86_400),
-    }
-    return REPORTS | {"explain": {"eventId": event["eventId"]}, "periods": times}
+    [event, *_] = scene.trace(funnel_id, "pro")["events"]
+    return REPORTS | {"explain": {"eventId": event["eventId"]}, "periods": two_periods(scene)}
+
+
+def two_periods(scene: Scene) -> Json:
+    """Return the parameters that compare two days from the day before the start with the two
+    days before.
+    """
+    before = {"compareStartAt": scene.at(-3 * DAY_S), "compareEndAt": scene.at(-DAY_S)}
+    return {**scene.period(-DAY_S, DAY_S), **before}
 
 
 # -- The record ----------------------------------------------------------------------------------
@@ -105,13 +92,7 @@ REFUSED: dict[str, tuple[Any, list[str]]] = {
         ["filters too_costly"],
     ),
     "several at once": (
-        {
-            "name": " ",
-            "filters": [
-                {"property": "p", "operator": "matches_regex", "value": "["},
-                {"property": "$p", "operator": "is_set"},
-            ],
-        },
+        {"name": " ", "filters": [where("p", "matches_regex", "["), where("$p", "is_set")]},
         ["name too_short", "filters[0].value bad_regex", "filters[1].property unknown_builtin"],
     ),
 }
@@ -148,16 +129,14 @@ def test_a_segment_chooses_units_by_their_entry_in_every_report(
         assert head == named, what
     report = ask(scene, funnel_id, segment=segment["id"])
     assert by_cohort(report, "plan") == {"pro": 2}
-    units = ask(scene, funnel_id, "units", segment=segment["id"])["data"]
-    assert {unit["unit"] for unit in units} == {"pro", "french"}
+    assert set(scene.names(funnel_id, segment=segment["id"])) == {"pro", "french"}
     assert not ask(scene, funnel_id, "units/lost", segment=segment["id"])["selected"]
 
 
 @pytest.mark.usefixtures("warehouse")
 def test_a_segment_joins_the_filters_of_the_question(scene: Scene, funnel_id: str) -> None:
     segment = save(scene.client)
-    question = {"segment": segment["id"], "filters": json.dumps([GERMAN])}
-    report = ask(scene, funnel_id, **question)
+    report = ask(scene, funnel_id, segment=segment["id"], filters=[GERMAN])
     assert report["aggregate"]["entered"] == 1
     assert report["asked"]["filters"] == [GERMAN]
 
@@ -182,9 +161,7 @@ def test_a_deleted_segment_is_refused_with_the_way_out(
     scene.client.delete(f"/api/segments/{segment['id']}")
     for what, needed in reports(scene, funnel_id).items():
         for gone in (segment["id"], foreign["id"], "", "plan"):
-            answer = scene.client.get(
-                f"/api/funnels/{funnel_id}/{what}", params={**needed, "segment": gone}
-            )
+            answer = scene.request(funnel_id, what, **needed, segment=gone)
             assert faults(answer) == ["segment segment_not_found"], what
             assert "GET /api/segments" in answer.json()["detail"]
 
@@ -193,12 +170,10 @@ def test_a_deleted_segment_is_refused_with_the_way_out(
 def test_the_filters_of_segment_question_and_funnel_cost_at_most_as_much_as_a_definition(
     scene: Scene, funnel_id: str
 ) -> None:
-    costly = {"property": "plan", "operator": "not_equals", "value": "x" * 15_000}
+    costly = where("plan", "not_equals", "x" * 15_000)
     segment = save(scene.client, {"name": "Costly", "filters": [costly] * 20})
-    params = {"segment": segment["id"], "filters": json.dumps([{**costly, "value": "x" * 4_000}])}
     assert ask(scene, funnel_id, segment=segment["id"])["aggregate"]["entered"] == 4
-    filters = [{"property": "plan", "operator": "before", "value": "2026-01-01"}] * 20
-    params["filters"] = json.dumps(filters)
-    answer = scene.client.get(f"/api/funnels/{funnel_id}/results", params=params)
+    filters = [where("plan", "before", "2026-01-01")] * 20
+    answer = scene.request(funnel_id, "results", segment=segment["id"], filters=filters)
     assert faults(answer, 400) == ["filters too_costly"]
     assert "segment" in answer.json()["detail"]
