@@ -3,13 +3,10 @@
 import pytest
 
 from penstock.funnels.units.trace import chosen_path
-from tests.conftest import ShiftedClock
-from tests.funnels import reference
+from tests.funnels.answers import faults
 from tests.funnels.definitions import resolved
-from tests.funnels.reference.report import read_units
-from tests.funnels.scenario import DAY_S, HOUR_S, Json, Scene, step
-from tests.funnels.traces import matched_event
-from tests.tenant import Tenant
+from tests.funnels.scenario import HOUR_S, Json, Scene, counts, pick, rows_of, step
+from tests.funnels.stories import evaluate_story
 
 STORIES = [
     # rows, story, steps reached, events in an assumed order, unordered ties
@@ -34,38 +31,21 @@ stories = pytest.mark.parametrize(
 )
 
 
-def funnel_of(rows: list[str | Json]) -> Json:
-    return {
-        "sequenceProperty": "n",
-        "conversionWindowSeconds": HOUR_S,
-        "equalTimes": "inStepOrder",
-        "steps": [step(row) if isinstance(row, str) else row for row in rows],
-    }
-
-
-@pytest.fixture
-def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
-    return Scene(workspace, clock)
+DEFINITION = {
+    "sequenceProperty": "n",
+    "conversionWindowSeconds": HOUR_S,
+    "equalTimes": "inStepOrder",
+}
 
 
 @stories
 def test_story_in_the_reference_evaluation_and_in_a_trace(
     rows: list[str | Json], story: str, reached: int, assumed: int, ties: int
 ) -> None:
-    events = []
-    for index, text in enumerate(story.split()):
-        time, _, item = text.partition("/")
-        properties = {"n": int(item[2:-1])} if len(item) > 1 else {}
-        event = reference.Event(
-            f"e{index}", "w", "event", item[0], int(time) * 1000, "ann", "s", properties=properties
-        )
-        events.append(event)
-    history, funnel = reference.History(tuple(events)), funnel_of(rows)
-    report = reference.evaluate(history, funnel, website_ids=["w"], evaluated_at_ms=DAY_S * 1000)
+    funnel = {**DEFINITION, "steps": rows_of(rows)}
+    report, events = evaluate_story(story, funnel)
     assert_counted(report, reached, assumed, ties)
-    [own] = read_units(history, funnel, ["w"], DAY_S * 1000).by_unit.values()
-    in_order = sorted(map(matched_event, own), key=lambda event: event.order)
-    path = chosen_path(resolved(funnel), in_order, None, None)
+    path = chosen_path(resolved(funnel), events, None, None)
     assert path is not None
     assert (path.reached, len(path.assumed), path.ties) == (reached, assumed, ties)
 
@@ -75,28 +55,22 @@ def test_story_in_the_reference_evaluation_and_in_a_trace(
 def test_story_over_the_api(scene: Scene, number: int) -> None:
     rows, story, reached, assumed, ties, _ = STORIES[number]
     scene.story(story, attempt=None)
-    definition = funnel_of(rows)
-    report = scene.results(scene.funnel(*definition.pop("steps"), **definition))
-    assert_counted(report, reached, assumed, ties)
+    assert_counted(scene.results(scene.funnel(*rows, **DEFINITION)), reached, assumed, ties)
 
 
 def assert_counted(report: Json, reached: int, assumed: int, ties: int) -> None:
-    counts = [row["count"] for row in report["aggregate"]["steps"]]
-    assert counts == [1] * reached + [0] * (len(counts) - reached)
-    quality = report["dataQuality"]
-    assert (quality["assumedOrder"], quality["unorderedTies"]) == (assumed, ties)
+    assert counts(report) == [int(row["step"] <= reached) for row in report["aggregate"]["steps"]]
+    assert pick(report["dataQuality"], "assumedOrder", "unorderedTies") == (assumed, ties)
 
 
 @pytest.mark.usefixtures("warehouse")
 def test_lists_and_traces_say_that_the_order_is_assumed(scene: Scene) -> None:
     scene.story("0/A 0/B", visitor="ann", attempt=None)
     scene.story("0/A 1/B", visitor="bob", attempt=None)
-    definition = funnel_of(["A", "B"])
-    funnel = scene.funnel(*definition.pop("steps"), **definition)
-    path = f"/api/funnels/{funnel}/units"
-    [unit] = scene.client.get(path, params={"quality": "assumedOrder"}).json()["data"]
-    assert (unit["unit"], unit["assumedOrder"]) == ("ann", 1)
-    last = scene.client.get(f"{path}/ann").json()["events"][-1]
+    funnel = scene.funnel("A", "B", **DEFINITION)
+    [(name, unit)] = scene.units(funnel, quality="assumedOrder").items()
+    assert (name, unit["assumedOrder"]) == ("ann", 1)
+    last = scene.trace(funnel, "ann")["events"][-1]
     assert last["explanation"] == (
         "Accepted: completes step 2. Its order is assumed: equal times count in the order of the "
         "steps."
@@ -104,19 +78,13 @@ def test_lists_and_traces_say_that_the_order_is_assumed(scene: Scene) -> None:
 
 
 def test_equal_times_is_a_field_of_visitor_funnels(scene: Scene) -> None:
-    body = {"name": "F", "steps": [step("A"), step("B")], "equalTimes": "inStepOrder"}
+    body = {"name": "F", "steps": rows_of("AB"), "equalTimes": "inStepOrder"}
     created = scene.client.post("/api/funnels", json=body).json()
     assert created["equalTimes"] == "inStepOrder"
     body["equalTimes"] = "proven"
     replaced = scene.client.put(f"/api/funnels/{created['id']}", json=body).json()
     assert "equalTimes" not in replaced
-    latest = scene.client.get(f"/api/funnels/{created['id']}/revisions").json()["data"][0]
-    assert latest["changes"] == ["Events with equal times now prove no order"]
+    assert scene.changes(created["id"]) == ["Events with equal times now prove no order"]
     attempts = {"countingUnit": "attempt", "attemptProperty": "a", "equalTimes": "inStepOrder"}
     answer = scene.client.post("/api/funnels", json={**body, **attempts})
-    [fault] = answer.json()["errors"]
-    assert (answer.status_code, fault["field"], fault["code"]) == (
-        422,
-        "equalTimes",
-        "not_allowed",
-    )
+    assert faults(answer) == ["equalTimes not_allowed"]

@@ -1,9 +1,7 @@
 """Every run of a visitor (`repeat`), by the reference evaluation, traces, engine and API."""
 
-import csv
 from collections import Counter
 from collections.abc import Sequence
-from io import StringIO
 from itertools import accumulate
 from random import Random
 from typing import Any
@@ -19,19 +17,32 @@ from penstock.funnels.statements.units import UnitConditions, UnitOrder, units_p
 from penstock.funnels.units.trace import funnel_paths
 from penstock.warehouse.client import Warehouse
 from tests.cases import full_except
-from tests.conftest import ShiftedClock
 from tests.funnels import reference
+from tests.funnels.answers import code, faults
 from tests.funnels.definitions import resolved
 from tests.funnels.reference.report import Units, read_units
 from tests.funnels.reference.runs import all_runs, coarse_times, seen_by
 from tests.funnels.reports import evaluate
-from tests.funnels.scenario import DAY_S, HOUR_S, Json, Scene, step
+from tests.funnels.scenario import (
+    DAY_S,
+    HOUR_S,
+    Json,
+    Scene,
+    by_cohort,
+    column,
+    counts,
+    outcome,
+    pick,
+    rows_of,
+    step,
+    where,
+)
 from tests.funnels.seed import store_case
+from tests.funnels.stories import evaluate_story
 from tests.funnels.traces import matched_event
-from tests.tenant import Tenant
-from tests.waiting import eventually
 
 GROUP = step("A", "B", mode="all_of")
+EXCLUDED, STRICT = step("X", exclude=True), step("B", strict=True)
 STORIES = [
     # rows, story, steps that each run reached
     (["A", "B"], "0/A 10/B 20/A 30/B 40/A 50/B", [2, 2, 2], "three purchases are three"),
@@ -48,18 +59,8 @@ STORIES = [
     ([GROUP, "C"], "0/A 1/B 2/A 3/C 4/B 5/C", [2], "a part before the end fills no later group"),
     ([GROUP, "C"], "0/A 1/B 2/C 2/A 3/B 4/A", [2, 1], "a part tied with the end fills none"),
     ([GROUP, "C"], "0/A 1/B 2/C(1) 2/A(2) 2/B 3/B", [2, 1], "numbers prove a part after the end"),
-    (
-        ["A", step("X", exclude=True), "B"],
-        "0/A 1/X 2/B 3/A 4/B",
-        [1, 2],
-        "an exclusion ends a run",
-    ),
-    (
-        ["A", step("B", strict=True), "C"],
-        "0/A 1/A 2/A 3/B 4/C",
-        [1, 3],
-        "an event that excludes opens no run",
-    ),
+    (["A", EXCLUDED, "B"], "0/A 1/X 2/B 3/A 4/B", [1, 2], "an exclusion ends a run"),
+    (["A", STRICT, "C"], "0/A 1/A 2/A 3/B 4/C", [1, 3], "an event that excludes opens no run"),
 ]
 stories = pytest.mark.parametrize(
     ("rows", "story", "reached"), [case[:3] for case in STORIES], ids=[case[3] for case in STORIES]
@@ -71,35 +72,19 @@ def funnel_of(rows: Sequence[str | Json], **more: Any) -> Json:
         "sequenceProperty": "n",
         "conversionWindowSeconds": HOUR_S,
         "repeat": True,
-        "steps": [step(row) if isinstance(row, str) else row for row in rows],
+        "steps": rows_of(rows),
         **more,
     }
-
-
-@pytest.fixture
-def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
-    return Scene(workspace, clock)
 
 
 @stories
 def test_story_in_the_reference_evaluation_and_in_traces(
     rows: list[str | Json], story: str, reached: list[int]
 ) -> None:
-    events = []
-    for index, text in enumerate(story.split()):
-        time, _, item = text.partition("/")
-        properties = {"n": int(item[2:-1])} if len(item) > 1 else {}
-        event = reference.Event(
-            f"e{index}", "w", "event", item[0], int(time) * 1000, "ann", "s", properties=properties
-        )
-        events.append(event)
-    history, funnel = reference.History(tuple(events)), funnel_of(rows)
-    report = reference.evaluate(history, funnel, website_ids=["w"], evaluated_at_ms=DAY_S * 1000)
+    funnel = funnel_of(rows)
+    report, events = evaluate_story(story, funnel)
     assert counts(report) == counts_of(reached, len(report["aggregate"]["steps"]))
-    [own] = read_units(history, funnel, ["w"], DAY_S * 1000).by_unit.values()
-    in_order = sorted(map(matched_event, own), key=lambda event: event.order)
-    paths = list(funnel_paths(resolved(funnel), in_order))
-    assert [path.reached for path in paths] == reached
+    assert [path.reached for path in funnel_paths(resolved(funnel), events)] == reached
 
 
 ROWS: list[list[str | Json]] = []
@@ -127,10 +112,6 @@ def test_stories_over_the_api(
     report = scene.results(funnel)
     every = [step for _, reached in stories.values() for step in reached]
     assert counts(report) == counts_of(every, len(report["aggregate"]["steps"]))
-
-
-def counts(report: Json) -> list[int]:
-    return [row["count"] for row in report["aggregate"]["steps"]]
 
 
 def counts_of(reached: Sequence[int], steps: int) -> list[int]:
@@ -285,31 +266,19 @@ def assert_traces(definition: Definition, units: Units) -> None:
 # -- The API -------------------------------------------------------------------------------------
 
 
-def get(scene: Scene, funnel_id: str, path: str, **query: Any) -> Json:
-    answer = scene.client.get(f"/api/funnels/{funnel_id}/{path}", params=query)
-    assert answer.status_code == 200, answer.text
-    record: Json = answer.json()
-    return record
-
-
 def shop_funnel(scene: Scene, **more: Any) -> str:
     rows = more.pop("rows", ("A", "B"))
     return scene.funnel(*rows, repeat=True, conversionWindowSeconds=HOUR_S, **more)
 
 
 def test_repeat_is_a_field_of_visitor_funnels_with_a_window(scene: Scene) -> None:
-    body: Json = {"name": "F", "steps": [step("A"), step("B")], "conversionWindowSeconds": HOUR_S}
+    body: Json = {"name": "F", "steps": rows_of("AB"), "conversionWindowSeconds": HOUR_S}
     created = scene.client.post("/api/funnels", json={**body, "repeat": True}).json()
     assert created["repeat"] is True
-    replaced = scene.client.put(
-        f"/api/funnels/{created['id']}", json={**body, "repeat": False}
-    ).json()
-    assert "repeat" not in replaced
-    latest = scene.client.get(f"/api/funnels/{created['id']}/revisions").json()["data"][0]
-    assert latest["changes"] == ["Counts each visitor once"]
-    window = {"value": 30, "unit": "minute"}
-    other = {"name": "F", "steps": body["steps"], "repeat": True, "conversionWindow": window}
-    assert scene.client.post("/api/funnels", json=other).status_code == 201
+    path = f"/api/funnels/{created['id']}"
+    assert "repeat" not in scene.client.put(path, json={**body, "repeat": False}).json()
+    assert scene.changes(created["id"]) == ["Counts each visitor once"]
+    assert scene.funnel("A", "B", repeat=True, conversionWindow={"value": 30, "unit": "minute"})
 
 
 @pytest.mark.parametrize(
@@ -324,10 +293,9 @@ def test_repeat_is_a_field_of_visitor_funnels_with_a_window(scene: Scene) -> Non
 def test_repeat_is_refused_where_runs_cannot_end_or_always_count(
     scene: Scene, more: Json, code: str
 ) -> None:
-    body = {"name": "F", "steps": [step("A"), step("B")], "repeat": True, **more}
+    body = {"name": "F", "steps": rows_of("AB"), "repeat": True, **more}
     answer = scene.client.post("/api/funnels", json=body)
-    [fault] = answer.json()["errors"]
-    assert (answer.status_code, fault["field"], fault["code"]) == (422, "repeat", code)
+    assert faults(answer) == [f"repeat {code}"]
 
 
 @pytest.mark.usefixtures("warehouse")
@@ -336,30 +304,22 @@ def test_each_run_is_a_unit_with_a_name_a_trace_and_an_outcome(scene: Scene) -> 
     funnel = shop_funnel(scene)
     report = scene.results(funnel)
     assert report["repeat"] is True
-    assert [report["aggregate"][name] for name in ("entered", "completed", "droppedOff")] == [
-        3,
-        2,
-        1,
-    ]
-    listed = get(scene, funnel, "units")["data"]
-    assert [unit["entryAt"] for unit in listed] == [scene.at(it) for it in (3800, 30, 0)]
-    assert [unit["outcome"] for unit in listed] == ["completed", "droppedOff", "completed"]
-    names = [unit["unit"] for unit in listed]
+    assert outcome(report["aggregate"]) == (3, 2, 0, 1)
+    listed = scene.report(funnel, "units")["data"]
+    assert column(listed, "entryAt") == [scene.at(it) for it in (3800, 30, 0)]
+    assert column(listed, "outcome") == ["completed", "droppedOff", "completed"]
+    names = column(listed, "unit")
     assert len(set(names)) == 3
     for unit in listed:
-        trace = get(scene, funnel, f"units/{unit['unit']}")
+        trace = scene.trace(funnel, unit["unit"])
         assert trace["unit"] == unit["unit"]
         [entry] = [it for it in trace["events"] if it["decision"] == "entry"]
         assert unit["unit"] == f"ann@{entry['eventId']}"
-        assert [trace[name] for name in ("outcome", "reached", "entryAt", "selected")] == [
-            unit["outcome"],
-            unit["reached"],
-            unit["entryAt"],
-            True,
-        ]
-    last = get(scene, funnel, "units/ann")
+        same = ("outcome", "reached", "entryAt")
+        assert pick(trace, *same, "selected") == (*pick(unit, *same), True)
+    last = scene.trace(funnel, "ann")
     assert last["unit"] == names[0]  # a visitor's ID alone stands for the last run
-    assert [it["explanation"] for it in get(scene, funnel, f"units/{names[1]}")["events"]] == [
+    assert column(scene.trace(funnel, names[1])["events"], "explanation") == [
         "Matches step 1, but it comes before the entry of this run.",
         "Matches step 2, but it comes before the entry of this run.",
         "Matches no step.",
@@ -374,19 +334,19 @@ def test_each_run_is_a_unit_with_a_name_a_trace_and_an_outcome(scene: Scene) -> 
 def test_an_unknown_run_is_404(scene: Scene) -> None:
     scene.story("0/A 10/B", attempt=None)
     funnel = shop_funnel(scene)
-    step_2 = get(scene, funnel, "units/ann")["events"][1]["eventId"]
+    step_2 = scene.trace(funnel, "ann")["events"][1]["eventId"]
     for unit in (f"ann@{step_2}", "ann@evt_1", f"bob@{step_2}", "bob"):
         answer = scene.client.get(f"/api/funnels/{funnel}/units/{unit}")
-        assert (answer.status_code, answer.json()["code"]) == (404, "unit_not_found")
+        assert code(answer, 404) == "unit_not_found"
 
 
 @pytest.mark.usefixtures("warehouse")
 def test_an_event_is_explained_by_the_run_that_it_belongs_to(scene: Scene) -> None:
     scene.story("0/A 10/A 20/B 30/B 40/A", attempt=None)
     funnel = shop_funnel(scene)
-    events = get(scene, funnel, "units/ann")["events"]
-    explained = [get(scene, funnel, "explain", eventId=it["eventId"]) for it in events]
-    assert [it["explanation"] for it in explained] == [
+    events = scene.trace(funnel, "ann")["events"]
+    explained = [scene.report(funnel, "explain", eventId=it["eventId"]) for it in events]
+    assert column(explained, "explanation") == [
         f"Completes step 1: the entry. The window lasts until {scene.at(HOUR_S)}, inclusive.",
         "Matches step 1, but a run is open; step 2 was next.",
         "Accepted: completes step 2.",
@@ -394,8 +354,8 @@ def test_an_event_is_explained_by_the_run_that_it_belongs_to(scene: Scene) -> No
         f"Completes step 1: the entry. The window lasts until {scene.at(HOUR_S + 40)}, inclusive.",
     ]
     first, second = f"ann@{events[0]['eventId']}", f"ann@{events[4]['eventId']}"
-    assert [it["unit"] for it in explained] == [first] * 4 + [second]
-    assert [it["counts"] for it in explained] == [True, False, True, False, True]
+    assert column(explained, "unit") == [first] * 4 + [second]
+    assert column(explained, "counts") == [True, False, True, False, True]
 
 
 @pytest.mark.usefixtures("warehouse")
@@ -404,13 +364,9 @@ def test_a_merge_of_visitors_changes_their_runs(scene: Scene) -> None:
     scene.story("5/A 10/B 20/A", visitor="laptop", attempt=None)
     funnel = shop_funnel(scene)
     assert scene.counts(funnel) == [3, 1]
-    for visitor in ("laptop", "phone"):
-        body = {"websiteId": scene.tenant.website_id, "visitorId": visitor, "userId": "u-1"}
-        assert scene.client.post("/api/identify", json=body).status_code == 200
+    scene.identify("u-1", "laptop", "phone")
     assert scene.counts(funnel) == [2, 1]
-    assert {unit["unit"].split("@")[0] for unit in get(scene, funnel, "units")["data"]} == {
-        "laptop"
-    }
+    assert {name.split("@")[0] for name in scene.names(funnel)} == {"laptop"}
 
 
 @pytest.mark.slow("the engine analyses nine statements")
@@ -420,16 +376,15 @@ def test_the_period_and_filters_choose_runs_by_their_own_entry(scene: Scene) -> 
     scene.story("1900/B 2000/A 2100/B", attempt=None, plan="pro")
     funnel = shop_funnel(scene, breakdownProperties=["plan"])
     assert scene.counts(funnel) == [2, 2]
-    later = {"startAt": scene.at(1800), "endAt": scene.at(DAY_S)}
+    later = scene.period(1800, DAY_S)
     assert scene.counts(funnel, **later) == [1, 1]  # the event at 1800 belongs to the run from 0
-    plan = '[{"property": "plan", "operator": "equals", "value": "pro"}]'
+    plan = [where("plan", value="pro")]
     assert scene.counts(funnel, filters=plan) == [1, 1]
-    cohorts = scene.results(funnel)["cohorts"]["data"]
-    assert {it["cohort"]["plan"]: it["entered"] for it in cohorts} == {"basic": 1, "pro": 1}
-    unit = get(scene, funnel, "units", filters=plan)["data"][0]["unit"]
-    assert get(scene, funnel, f"units/{unit}", filters=plan)["selected"] is True
-    first = get(scene, funnel, "units")["data"][1]["unit"]
-    assert get(scene, funnel, f"units/{first}", filters=plan)["selected"] is False
+    assert by_cohort(scene.results(funnel), "plan") == {"basic": 1, "pro": 1}
+    unit = scene.names(funnel, filters=plan)[0]
+    assert scene.trace(funnel, unit, filters=plan)["selected"] is True
+    first = scene.names(funnel)[1]
+    assert scene.trace(funnel, first, filters=plan)["selected"] is False
 
 
 @pytest.mark.usefixtures("warehouse")
@@ -437,28 +392,28 @@ def test_a_trend_of_runs_adds_up_to_the_report(scene: Scene) -> None:
     scene.story("0/A 10/B 100/A 110/B", attempt=None)
     scene.story(f"{DAY_S}/A {DAY_S + 10}/B {2 * DAY_S}/A", attempt=None)
     funnel = shop_funnel(scene)
-    period = {"startAt": scene.at(0), "endAt": scene.at(3 * DAY_S)}
-    trend = get(scene, funnel, "trend", interval="day", **period)
+    period = scene.period(0, 3 * DAY_S)
+    trend = scene.report(funnel, "trend", interval="day", **period)
     assert trend["note"] is None
     report = scene.results(funnel, **period)["aggregate"]
     for name in ("entered", "completed"):
         assert sum(bucket[name] for bucket in trend["data"]) == report[name]
     assert (report["entered"], report["completed"]) == (4, 3)
-    assert get(scene, funnel, "timing")["overall"]["units"] == 3
+    assert scene.report(funnel, "timing")["overall"]["units"] == 3
 
 
 @pytest.mark.slow("the engine analyses five statements")
 def test_next_events_flows_and_drivers_count_each_run(scene: Scene) -> None:
     scene.story("0/x 10/A 20/y 3000/x 3800/A 3810/y 8000/A 8005/z 8010/B", attempt=None)
     funnel = shop_funnel(scene)
-    following = get(scene, funnel, "next", step=1)
+    following = scene.report(funnel, "next", step=1)
     assert (following["stopped"], following["silent"]) == (2, 0)
     assert [(it["name"], it["units"]) for it in following["data"]] == [("y", 2), ("x", 1)]
-    before = get(scene, funnel, "flows", where="before")
+    before = scene.report(funnel, "flows", where="before")
     assert (before["units"], before["data"][0]["name"], before["data"][0]["units"]) == (3, "x", 2)
-    between = get(scene, funnel, "flows", where="between", step=1)
+    between = scene.report(funnel, "flows", where="between", step=1)
     assert (between["units"], between["data"][0]["name"]) == (1, "z")
-    drivers = get(scene, funnel, "drivers", step=1)
+    drivers = scene.report(funnel, "drivers", step=1)
     assert (drivers["atRisk"], drivers["lost"]) == (3, 2)
 
 
@@ -469,8 +424,8 @@ def test_the_data_quality_of_a_run_is_that_of_its_own_events(scene: Scene) -> No
     funnel = shop_funnel(scene, sequenceProperty="n")
     quality = scene.results(funnel)["dataQuality"]
     assert (quality["invalidSequenceValues"], quality["unitsWithOrderingIssues"]) == (1, 1)
-    listed = get(scene, funnel, "units")["data"]
-    assert [unit["invalidSequenceValues"] for unit in listed] == [0, 1]
+    listed = scene.report(funnel, "units")["data"]
+    assert column(listed, "invalidSequenceValues") == [0, 1]
 
 
 @pytest.mark.slow("the engine analyses six statements")
@@ -478,11 +433,11 @@ def test_the_list_of_runs_has_activity_and_a_file(scene: Scene) -> None:
     scene.story("0/A 10/B 20/A 30/x", attempt=None)
     scene.story("5/A 100/x", visitor="bob", attempt=None)
     funnel = shop_funnel(scene)
-    listed = get(scene, funnel, "units", sort="lastActivity", order="asc")["data"]
-    assert [unit["lastActivityAt"] for unit in listed] == [scene.at(it) for it in (30, 30, 100)]
-    answer = scene.client.get(f"/api/funnels/{funnel}/export/units", params={"format": "csv"})
+    listed = scene.report(funnel, "units", sort="lastActivity", order="asc")["data"]
+    assert column(listed, "lastActivityAt") == [scene.at(it) for it in (30, 30, 100)]
+    answer = scene.request(funnel, "export/units", format="csv")
     assert "runs" in answer.headers["content-disposition"]
-    rows = list(csv.DictReader(StringIO(answer.text)))
+    rows = scene.table(funnel, "export/units")
     assert {row["unit"] for row in rows} == {unit["unit"] for unit in listed}
 
 
@@ -490,26 +445,19 @@ def test_the_list_of_runs_has_activity_and_a_file(scene: Scene) -> None:
 def test_exports_and_the_verdict_count_runs(scene: Scene) -> None:
     scene.story("0/A 10/B 20/A 30/B 40/A", attempt=None)
     funnel = shop_funnel(scene)
-    export = scene.client.get(f"/api/funnels/{funnel}/export", params={"format": "csv"}).text
-    total = next(csv.DictReader(StringIO(export)))
-    assert (total["entered"], total["completed"], total["dropped_off"]) == ("3", "2", "1")
-    verdict = get(scene, funnel, "verdict")
-    assert "visitor" not in str(verdict["sentences"])
+    [total, *_] = scene.table(funnel, "export")
+    assert pick(total, "entered", "completed", "dropped_off") == ("3", "2", "1")
+    assert "visitor" not in str(scene.report(funnel, "verdict")["sentences"])
 
 
 @pytest.mark.usefixtures("warehouse")
 def test_coverage_notes_that_runs_shift_where_earlier_events_were_removed(scene: Scene) -> None:
     scene.story("0/A 10/B", attempt=None)
     scene.story(f"{DAY_S}/A {DAY_S + 10}/B", attempt=None)
-    period = {"startAt": scene.at(DAY_S), "endAt": scene.at(2 * DAY_S)}
+    period = scene.period(DAY_S, 2 * DAY_S)
     funnel = shop_funnel(scene)
     assert "runs_shift" not in scene.results(funnel, **period)["coverage"]["noteCodes"]
-    span = {"from": scene.at(-10), "to": scene.at(100)}
-    body = {"websiteId": scene.tenant.website_id, **span}
-    deletion = scene.tenant.browser.post("/api/deletions", json=body)
-    assert deletion.status_code == 201, deletion.text
-    path = f"/api/deletions/{deletion.json()['id']}"
-    eventually(lambda: scene.client.get(path).json()["state"] == "done")
+    scene.delete(**{"from": scene.at(-10), "to": scene.at(100)})
     coverage = scene.results(funnel, **period)["coverage"]
     assert (coverage["complete"], coverage["noteCodes"]) == (False, ["runs_shift"])
     assert coverage["notes"] == [

@@ -1,27 +1,32 @@
 """Exclusion rows and strict steps: each rule with a story, and every place that shows them."""
 
-import csv
-import io
-import json
-from typing import Any
-
 import pytest
 
 from penstock.funnels.units.trace import chosen_path
 from tests.cases import cases, full_except
 from tests.conftest import ShiftedClock
-from tests.funnels import reference
+from tests.funnels.answers import faults
 from tests.funnels.definitions import resolved
-from tests.funnels.reference.report import read_units
-from tests.funnels.scenario import DAY_S, HOUR_S, Json, Scene, step
-from tests.funnels.traces import matched_event
-from tests.tenant import Tenant
+from tests.funnels.scenario import (
+    ATTEMPTS,
+    HOUR_S,
+    Json,
+    Scene,
+    by_cohort,
+    column,
+    counts,
+    pick,
+    rows_of,
+    step,
+    where,
+)
+from tests.funnels.stories import evaluate_story
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
 EXCLUDED = step("X", exclude=True)
 STRICT = step("B", strict=True)
-PRO = [{"property": "plan", "operator": "equals", "value": "pro"}]
+GROUP = step("B", "C", mode="all_of")
 
 STORIES = [
     # rows, story, steps reached, whether the attempt is excluded, unordered ties
@@ -52,22 +57,8 @@ STORIES = [
     (["A", "B", step("C", strict=True)], "0/A 5/A 10/B 20/C", 3, False, 0, "strict: its own gap"),
     (["A", STRICT], "0/A 0/A 10/B", 2, False, 1, "strict: tied with the step before"),
     (["A", STRICT], "0/A 10/A 10/B", 1, True, 1, "strict: tied with the awaited step"),
-    (
-        ["A", step("B", "C", mode="all_of", strict=True)],
-        "0/A 5/B 6/B 10/C",
-        2,
-        False,
-        0,
-        "strict: a part again",
-    ),
-    (
-        ["A", EXCLUDED, step("B", "C", mode="all_of")],
-        "0/A 5/B 6/X 10/C",
-        1,
-        True,
-        0,
-        "between the parts of a group",
-    ),
+    (["A", GROUP | {"strict": True}], "0/A 5/B 6/B 10/C", 2, False, 0, "strict: a part again"),
+    (["A", EXCLUDED, GROUP], "0/A 5/B 6/X 10/C", 1, True, 0, "between the parts of a group"),
 ]
 stories = pytest.mark.parametrize(
     ("rows", "story", "reached", "excluded", "ties"),
@@ -76,44 +67,11 @@ stories = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture
-def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
-    return Scene(workspace, clock)
-
-
-ATTEMPTS = {
-    "countingUnit": "attempt",
-    "attemptProperty": "attempt",
-    "sequenceProperty": "n",
-    "conversionWindowSeconds": HOUR_S,
-}
-
-
-def history_of(story: str) -> reference.History:
-    """The events of a story, in the order in which they are told."""
-    events = []
-    for index, text in enumerate(story.split()):
-        time, _, item = text.partition("/")
-        properties = {"attempt": "a1"} | ({"n": int(item[2:-1])} if len(item) > 1 else {})
-        event = reference.Event(
-            f"e{index}", "w", "event", item[0], int(time) * 1000, "ann", "s", properties=properties
-        )
-        events.append(event)
-    return reference.History(tuple(events))
-
-
-def rows_of(rows: list[str | Json]) -> list[Json]:
-    return [step(row) if isinstance(row, str) else row for row in rows]
-
-
 @stories
 def test_story_in_the_reference_evaluation(
     rows: list[str | Json], story: str, reached: int, excluded: bool, ties: int
 ) -> None:
-    funnel = {**ATTEMPTS, "steps": rows_of(rows)}
-    report = reference.evaluate(
-        history_of(story), funnel, website_ids=["w"], evaluated_at_ms=DAY_S * 1000
-    )
+    report, _ = evaluate_story(story, {**ATTEMPTS, "steps": rows_of(rows)}, attempt="a1")
     assert_counted(report, reached, excluded, ties)
 
 
@@ -122,8 +80,7 @@ def test_story_in_a_trace(
     rows: list[str | Json], story: str, reached: int, excluded: bool, ties: int
 ) -> None:
     funnel = {**ATTEMPTS, "steps": rows_of(rows)}
-    units = read_units(history_of(story), funnel, ["w"], DAY_S * 1000)
-    events = sorted(map(matched_event, units.by_unit["a1"]), key=lambda event: event.order)
+    _, events = evaluate_story(story, funnel, attempt="a1")
     path = chosen_path(resolved(funnel), events, None, None)
     assert path is not None
     assert (path.reached, path.excluded_by is not None, path.ties) == (reached, excluded, ties)
@@ -167,12 +124,10 @@ def test_stories_over_the_api(
 
 def assert_counted(report: Json, reached: int, excluded: bool, ties: int) -> None:
     total = report["aggregate"]
-    counts = [row["count"] for row in total["steps"]]
-    assert counts == [1] * reached + [0] * (len(counts) - reached)
+    numbers = column(total["steps"], "step")
+    assert counts(report) == [int(number <= reached) for number in numbers]
     assert total["excluded"] == excluded
-    assert [row["excluded"] for row in total["steps"]] == [
-        int(excluded and row["step"] == reached) for row in total["steps"]
-    ]
+    assert column(total["steps"], "excluded") == [excluded and at == reached for at in numbers]
     assert report["dataQuality"]["unorderedTies"] == ties
 
 
@@ -181,20 +136,20 @@ def test_filters_decide_which_events_violate_a_strict_step(scene: Scene) -> None
     scene.story("0/A 5/B", attempt="basic", plan="basic")
     scene.story("10/B", attempt="basic", plan="pro")
     scene.story("0/A 5/A 10/B", attempt="again", plan="pro")
-    report = scene.results(scene.attempts("A", step("B", strict=True, filters=PRO)))
-    total = report["aggregate"]
-    assert (total["entered"], total["completed"], total["excluded"]) == (2, 1, 1)
+    strict = step("B", strict=True, filters=[where("plan", value="pro")])
+    total = scene.results(scene.attempts("A", strict))["aggregate"]
+    assert pick(total, "entered", "completed", "excluded") == (2, 1, 1)
 
 
 def test_eligible_units_are_the_denominator_of_every_rate(scene: Scene) -> None:
     for attempt in range(10):
         scene.story("0/A 5/X" if attempt % 2 else "0/A 10/B", attempt=f"a{attempt}")
     total = scene.results(scene.attempts("A", EXCLUDED, "B"))["aggregate"]
-    assert (total["entered"], total["excluded"], total["droppedOff"]) == (10, 5, 0)
-    assert (total["conversionRate"], total["settled"], total["settledRate"]) == (1.0, 5, 1.0)
-    assert [row["conversionFromStart"] for row in total["steps"]] == [1.0, 1.0]
-    assert [row["conversionFromPrevious"] for row in total["steps"]] == [None, 1.0]
-    assert [row["excluded"] for row in total["steps"]] == [5, 0]
+    assert pick(total, "entered", "excluded", "droppedOff") == (10, 5, 0)
+    assert pick(total, "conversionRate", "settled", "settledRate") == (1.0, 5, 1.0)
+    assert column(total["steps"], "conversionFromStart") == [1.0, 1.0]
+    assert column(total["steps"], "conversionFromPrevious") == [None, 1.0]
+    assert column(total["steps"], "excluded") == [5, 0]
 
 
 def test_a_funnel_whose_units_are_all_excluded_has_no_rate(scene: Scene) -> None:
@@ -203,12 +158,8 @@ def test_a_funnel_whose_units_are_all_excluded_has_no_rate(scene: Scene) -> None
     report = scene.results(funnel, sort="conversionRate")
     assert report["aggregate"]["conversionRate"] is None
     assert report["cohorts"]["data"][0]["conversionRate"] is None
-    compared = get(scene, f"{funnel}/compare", property="plan")["cohorts"][0]
-    assert (compared["excluded"], compared["conversionRate"], compared["rateInterval"]) == (
-        1,
-        None,
-        None,
-    )
+    compared = scene.report(funnel, "compare", property="plan")["cohorts"][0]
+    assert pick(compared, "excluded", "conversionRate", "rateInterval") == (1, None, None)
 
 
 def test_an_excluded_unit_is_never_pending(scene: Scene, clock: ShiftedClock) -> None:
@@ -217,7 +168,7 @@ def test_an_excluded_unit_is_never_pending(scene: Scene, clock: ShiftedClock) ->
     today.story("0/A", attempt="waits")
     report = today.results(today.attempts("A", EXCLUDED, "B"))
     total = report["aggregate"]
-    assert (total["pending"], total["excluded"], total["settled"]) == (1, 1, 0)
+    assert pick(total, "pending", "excluded", "settled") == (1, 1, 0)
     assert total["finalRate"] == {"lower": 0.0, "upper": 1.0}
     assert report["coverage"]["openWindows"] == 1
 
@@ -228,18 +179,17 @@ def test_a_visitor_counts_by_a_run_that_is_not_excluded(scene: Scene) -> None:
     scene.story("0/A 10/B 15/X 4000/A", visitor="bob", attempt=None)
     rows = ["A", EXCLUDED, "B", EXCLUDED, "C"]
     funnel = scene.funnel(*rows, conversionWindowSeconds=HOUR_S)
-    units = {unit["unit"]: unit for unit in get(scene, f"{funnel}/units")["data"]}
-    assert units["ann"]["outcome"] == "droppedOff"
-    assert units["ann"]["entryAt"] == scene.at(4000)
-    assert (units["bob"]["outcome"], units["bob"]["reached"]) == ("excluded", 2)
-    assert units["bob"]["excludedAt"] == scene.at(15)
+    units = scene.units(funnel)
+    assert pick(units["ann"], "outcome", "entryAt") == ("droppedOff", scene.at(4000))
+    excluded = ("excluded", 2, scene.at(15))
+    assert pick(units["bob"], "outcome", "reached", "excludedAt") == excluded
 
 
 def test_diagnostic_rows_of_an_excluded_unit_end_at_the_exclusion(scene: Scene) -> None:
     scene.story("0/A 3/D 5/X 8/D")
     funnel = scene.attempts("A", step("D", diagnostic=True), EXCLUDED, "B")
     [row] = scene.results(funnel)["aggregate"]["diagnostics"]
-    assert (row["units"], row["events"], row["where"]) == (1, 1, "between steps 1 and 2")
+    assert pick(row, "units", "events", "where") == (1, 1, "between steps 1 and 2")
 
 
 def test_lists_trends_next_events_and_exports_give_excluded_units(scene: Scene) -> None:
@@ -247,34 +197,21 @@ def test_lists_trends_next_events_and_exports_give_excluded_units(scene: Scene) 
     scene.story("0/A 10/B", attempt="completed", plan="pro")
     scene.story("0/A 9/D", attempt="lost", plan="basic")
     funnel = scene.attempts("A", EXCLUDED, "B", breakdownProperties=["plan"])
-    [excluded] = get(scene, f"{funnel}/units", outcome="excluded", step=1)["data"]
-    assert (excluded["unit"], excluded["excludedAt"]) == ("excluded", scene.at(5))
-    assert [
-        unit["unit"] for unit in get(scene, f"{funnel}/units", outcome="droppedOff")["data"]
-    ] == ["lost"]
-    [bucket] = [
-        bucket
-        for bucket in get(scene, f"{funnel}/trend", interval="month")["data"]
-        if bucket["entered"]
-    ]
-    assert (bucket["excluded"], bucket["droppedOff"], bucket["conversionRate"]) == (1, 1, 0.5)
-    following = get(scene, f"{funnel}/next", step=1)
+    [excluded] = scene.report(funnel, "units", outcome="excluded", step=1)["data"]
+    assert pick(excluded, "unit", "excludedAt") == ("excluded", scene.at(5))
+    assert scene.names(funnel, outcome="droppedOff") == ["lost"]
+    buckets = scene.report(funnel, "trend", interval="month")["data"]
+    [bucket] = [bucket for bucket in buckets if bucket["entered"]]
+    assert pick(bucket, "excluded", "droppedOff", "conversionRate") == (1, 1, 0.5)
+    following = scene.report(funnel, "next", step=1)
     assert (following["stopped"], following["data"][0]["name"]) == (1, "D")
-    assert get(scene, f"{funnel}/next", step=1, outcome="excluded")["stopped"] == 1
-    by_cohort = {
-        row["cohort"]["plan"]: row["excluded"] for row in scene.results(funnel)["cohorts"]["data"]
-    }
-    assert by_cohort == {"pro": 1, "basic": 0}
+    assert scene.report(funnel, "next", step=1, outcome="excluded")["stopped"] == 1
+    assert by_cohort(scene.results(funnel), "plan", figure="excluded") == {"pro": 1, "basic": 0}
     first = scene.results(funnel, sort="excluded")["cohorts"]["data"][0]
     assert first["cohort"] == {"plan": "pro"}
-    table = scene.client.get(f"/api/funnels/{funnel}/export").text.lstrip("\ufeff")
-    total, *_ = csv.DictReader(io.StringIO(table))
-    assert (total["excluded"], total["step_1_excluded"], total["step_2_excluded"]) == (
-        "1",
-        "1",
-        "0",
-    )
-    assert (total["step_1_dropped_off"], total["conversion_rate"]) == ("1", "0.5")
+    total, *_ = scene.table(funnel, "export")
+    assert pick(total, "excluded", "step_1_excluded", "step_2_excluded") == ("1", "1", "0")
+    assert pick(total, "step_1_dropped_off", "conversion_rate") == ("1", "0.5")
 
 
 @pytest.mark.parametrize(
@@ -283,41 +220,41 @@ def test_lists_trends_next_events_and_exports_give_excluded_units(scene: Scene) 
         (
             ["A", EXCLUDED, "B"],
             "0/A 5/X 10/B",
-            ["entry", "exclusion", "noMatch"],
+            "exclusion noMatch",
             "Excludes the attempt after step 1: it matches the exclusion row after step 1.",
         ),
         (
             ["A", STRICT],
             "0/A 5/A 10/B",
-            ["entry", "exclusion", "noMatch"],
+            "exclusion noMatch",
             "Excludes the attempt after step 1: step 2 is strict, and the event belongs to another",
         ),
         (
             ["A", EXCLUDED, "B"],
             "0/A 0/X 10/B",
-            ["entry", "unorderedTie", "accepted"],
+            "unorderedTie accepted",
             "Excludes nothing: it has the same timestamp as the event that completed step 1",
         ),
         (
             ["A", EXCLUDED, "B"],
             "0/A 5/B 5/X",
-            ["entry", "unorderedTie", "exclusion"],
+            "unorderedTie exclusion",
             "Not accepted for step 2: it has the same timestamp as the event that excluded the un",
         ),
         (
             ["A", EXCLUDED, "B"],
             "0/A 5/X 10/B",
-            ["entry", "exclusion", "noMatch"],
+            "exclusion noMatch",
             "Matches step 2, but the attempt was already excluded.",
         ),
     ],
 )
 def test_a_trace_says_what_excluded_the_unit(
-    scene: Scene, rows: list[str | Json], story: str, decisions: list[str], sentence: str
+    scene: Scene, rows: list[str | Json], story: str, decisions: str, sentence: str
 ) -> None:
     scene.story(story)
-    trace = get(scene, f"{scene.attempts(*rows)}/units/a1")
-    assert [event["decision"] for event in trace["events"]] == decisions
+    trace = scene.trace(scene.attempts(*rows), "a1")
+    assert column(trace["events"], "decision") == ["entry", *decisions.split()]
     assert any(event["explanation"].startswith(sentence) for event in trace["events"])
     if "exclusion" in decisions:
         assert trace["outcome"] == "excluded"
@@ -326,34 +263,27 @@ def test_a_trace_says_what_excluded_the_unit(
 
 
 @cases(
-    ("rows", "field", "code"),
+    ("rows", "fault"),
     [
-        ([EXCLUDED, "A", "B"], "steps[0].exclude", "misplaced"),
-        (["A", "B", EXCLUDED], "steps[2].exclude", "misplaced"),
-        (["A", EXCLUDED, step("Y", exclude=True), "B"], "steps[2].exclude", "repeated"),
-        (["A", step("X", exclude=True, diagnostic=True), "B"], "steps[1].exclude", "not_allowed"),
-        (
-            ["A", step("X", "Y", exclude=True, mode="all_of"), "B"],
-            "steps[1].mode",
-            "not_allowed",
-        ),
-        ([step("A", strict=True), "B"], "steps[0].strict", "not_allowed"),
-        (["A", step("X", exclude=True, strict=True), "B"], "steps[1].strict", "not_allowed"),
-        (["A", step("X", diagnostic=True, strict=True), "B"], "steps[1].strict", "not_allowed"),
-        (["A", EXCLUDED], "steps", "too_few_steps"),
+        ([EXCLUDED, "A", "B"], "steps[0].exclude misplaced"),
+        (["A", "B", EXCLUDED], "steps[2].exclude misplaced"),
+        (["A", EXCLUDED, step("Y", exclude=True), "B"], "steps[2].exclude repeated"),
+        (["A", step("X", exclude=True, diagnostic=True), "B"], "steps[1].exclude not_allowed"),
+        (["A", step("X", "Y", exclude=True, mode="all_of"), "B"], "steps[1].mode not_allowed"),
+        ([step("A", strict=True), "B"], "steps[0].strict not_allowed"),
+        (["A", step("X", exclude=True, strict=True), "B"], "steps[1].strict not_allowed"),
+        (["A", step("X", diagnostic=True, strict=True), "B"], "steps[1].strict not_allowed"),
+        (["A", EXCLUDED], "steps too_few_steps"),
     ],
 )
-def test_a_misplaced_exclusion_is_refused(
-    scene: Scene, rows: list[str | Json], field: str, code: str
-) -> None:
+def test_a_misplaced_exclusion_is_refused(scene: Scene, rows: list[str | Json], fault: str) -> None:
     answer = scene.client.post("/api/funnels", json={"name": "F", "steps": rows_of(rows)})
-    assert answer.status_code == 422, answer.text
-    assert (field, code) in [(fault["field"], fault["code"]) for fault in answer.json()["errors"]]
+    assert fault in faults(answer)
 
 
 def test_a_record_carries_only_the_fields_that_were_set(scene: Scene) -> None:
     funnel = scene.funnel("A", EXCLUDED, STRICT)
-    plain, exclusion, strict = scene.client.get(f"/api/funnels/{funnel}").json()["steps"]
+    plain, exclusion, strict = scene.definition(funnel)["steps"]
     assert not plain.keys() & {"exclude", "strict"}
     assert (exclusion["exclude"], strict["strict"]) == (True, True)
     assert "strict" not in exclusion
@@ -364,14 +294,7 @@ def test_revisions_name_exclusions(scene: Scene) -> None:
     funnel = scene.funnel("A", "B")
     body = {"name": "Scenario", "steps": rows_of(["A", EXCLUDED, STRICT])}
     scene.client.put(f"/api/funnels/{funnel}", json=body)
-    [latest, _] = scene.client.get(f"/api/funnels/{funnel}/revisions").json()["data"]
-    assert latest["changes"] == [
+    assert scene.changes(funnel) == [
         "Exclusion row after step 1 added: Event X",
         "Step 2 is now strict",
     ]
-
-
-def get(scene: Scene, path: str, **query: Any) -> Json:
-    answer = scene.client.get(f"/api/funnels/{path}", params=query)
-    assert answer.status_code == 200, answer.text
-    return dict(json.loads(answer.text))

@@ -1,6 +1,7 @@
 """Each rule of counting attempts, with a scenario over the API, and the worked examples."""
 
 import json
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import pytest
@@ -10,8 +11,22 @@ from tests.cases import cases
 from tests.conftest import ShiftedClock
 from tests.events.conftest import finished
 from tests.funnels import reference
-from tests.funnels.scenario import DAY_S, HOUR_S, Json, Scene, by_cohort, outcome, step
+from tests.funnels.scenario import (
+    ATTEMPTS,
+    DAY_S,
+    HOUR_S,
+    Json,
+    Scene,
+    by_cohort,
+    column,
+    counts,
+    outcome,
+    pick,
+    rows_of,
+    step,
+)
 from tests.funnels.seed import store
+from tests.funnels.stories import evaluate_story
 from tests.tenant import Tenant
 
 pytestmark = pytest.mark.usefixtures("warehouse")
@@ -27,23 +42,10 @@ WORKED_EXAMPLES = [
     ("0/A(1) 3600/B(2)", 2, "the window's end is inside"),
     ("0/A 10/A 20/B", 2, "the first A is the entry"),
 ]
-DEFINITION_FIELDS = (
-    "name",
-    "steps",
-    "countingUnit",
-    "attemptProperty",
-    "sequenceProperty",
-    "breakdownProperties",
-    "conversionWindowSeconds",
-)
+
 MORE_WINDOWS = pytest.mark.full("the same rule for windows in other units")
 SENT = ("as told", "backwards")
 NDJSON = {"Content-Type": "application/x-ndjson"}
-
-
-@pytest.fixture
-def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
-    return Scene(workspace, clock)
 
 
 @pytest.fixture
@@ -113,15 +115,12 @@ def test_time_and_numbers_decide_how_far_an_attempt_gets(
             assert unit["reached"] == story.reached
             assert unit["completedAt"] is None or unit["entryAt"] <= unit["completedAt"]
             if story.issues is not None:
-                assert {issue: unit[issue] for issue in ISSUES} == {
-                    issue: story.issues.get(issue, 0) for issue in ISSUES
-                }
+                assert pick(unit, *ISSUES) == tuple(story.issues.get(name, 0) for name in ISSUES)
     assert units["rule05: offline events count at their own time"]["completedAt"] == scene.at(20)
     with subtests.test("the report adds them up"):
         report = scene.results(funnel)
-        assert [row["count"] for row in report["aggregate"]["steps"]] == [
-            sum(story.reached >= number for story in ORDER.values()) for number in (1, 2, 3)
-        ]
+        reached = [story.reached for story in ORDER.values()]
+        assert counts(report) == [sum(each >= step for each in reached) for step in (1, 2, 3)]
         quality = report["dataQuality"]
         for issue in ISSUES:
             assert quality[issue] == sum(unit[issue] for unit in units.values())
@@ -136,38 +135,8 @@ def test_time_and_numbers_decide_how_far_an_attempt_gets(
     ids=[case[2] for case in WORKED_EXAMPLES],
 )
 def test_worked_example_in_the_reference_evaluation(story: str, reached: int) -> None:
-    funnel = {
-        "countingUnit": "attempt",
-        "attemptProperty": "attempt",
-        "sequenceProperty": "n",
-        "conversionWindowSeconds": HOUR_S,
-        "steps": [step(name) for name in "ABC"],
-    }
-    events = []
-    for index, text in enumerate(story.split()):
-        time, _, item = text.partition("/")
-        properties = {"attempt": "a1"} | ({"n": int(item[2:-1])} if len(item) > 1 else {})
-        events.append(
-            reference.Event(
-                f"e{index}",
-                "w",
-                "event",
-                item[0],
-                int(time) * 1000,
-                "ann",
-                "s",
-                properties=properties,
-            )
-        )
-    report = reference.evaluate(
-        reference.History(tuple(events)),
-        funnel,
-        website_ids=["w"],
-        evaluated_at_ms=DAY_S * 1000,
-    )
-    assert [row["count"] for row in report["aggregate"]["steps"]] == [1] * reached + [0] * (
-        3 - reached
-    )
+    report, _ = evaluate_story(story, {**ATTEMPTS, "steps": rows_of("ABC")}, attempt="a1")
+    assert counts(report) == [1] * reached + [0] * (3 - reached)
 
 
 def test_rule01_the_whole_first_group_starts_the_attempt(scene: Scene) -> None:
@@ -193,14 +162,12 @@ def test_rule02_a_resumed_journey_is_one_attempt_a_restarted_one_is_another(scen
     scene.story("600/B 700/C", attempt="first", visitor="laptop")
     scene.story("900/A 910/B", attempt="second", visitor="laptop")
     report = scene.results(scene.attempts("A", "B", "C"))
-    assert [row["count"] for row in report["aggregate"]["steps"]] == [2, 2, 1]
+    assert counts(report) == [2, 2, 1]
     assert report["dataQuality"]["attemptsWithSeveralVisitors"] == 1
 
 
 def test_rule02_an_attempt_continues_on_another_website_of_the_workspace(scene: Scene) -> None:
-    app = scene.client.post(
-        "/api/settings/websites", json={"name": "App", "kind": "mobile"}
-    ).json()["id"]
+    app = scene.website("App", "mobile")
     funnel = scene.attempts("A", "B")
     scene.story("0/A")
     answer = scene.client.post(
@@ -230,22 +197,17 @@ def test_rule03_an_event_without_attempt_id_cannot_advance(scene: Scene) -> None
         scene.story("0/A 20/C", attempt=f"a{number}")
         scene.story("10/B", attempt=no_id)
         report = scene.results(funnel)
-        counts = [row["count"] for row in report["aggregate"]["steps"]]
-        assert counts == [number, 0, 0], no_id
+        assert counts(report) == [number, 0, 0], no_id
         assert report["dataQuality"]["eventsWithoutAttemptId"] == number, no_id
 
 
 def test_rule04_a_repeated_screen_needs_a_new_event(scene: Scene) -> None:
     screen = {"type": "Screen view", "value": "Paywall"}
     funnel = scene.attempts(screen, screen)
-    views = [
-        {**scene.item(second, "", "ann", attempt="once"), "type": "screenview", "screen": "Paywall"}
-        for second in (0, 0, 9)
-    ]
-    for view in views:
-        del view["name"]
-    views[1]["properties"] = views[2]["properties"] = {"attempt": "twice"}
-    scene.track(views)
+    scene.track(
+        scene.screenview(second, "Paywall", attempt=attempt)
+        for second, attempt in ((0, "once"), (0, "twice"), (9, "twice"))
+    )
     assert scene.counts(funnel) == [2, 1]
 
 
@@ -263,14 +225,14 @@ def test_rule06_the_order_of_arrival_changes_no_count_of_ties(scene: Scene) -> N
         scene.story("5/C(1) 5/B(2) 9/C(3)", attempt=f"proven before, {sent}", sent=sent)
     funnel = scene.attempts("A", "B", "C")
     quality = scene.results(funnel)["dataQuality"]
-    assert (quality["unorderedTies"], quality["unitsWithOrderingIssues"]) == (4, 4)
+    assert pick(quality, "unorderedTies", "unitsWithOrderingIssues") == (4, 4)
     units = scene.units(funnel)
     for sent in SENT:
         expected = {"at the entry": (1, 1), "later": (3, 1), "proven before": (3, 0)}
         for attempt, figures in expected.items():
             unit = units[f"{attempt}, {sent}"]
-            assert (unit["reached"], unit["unorderedTies"]) == figures, (attempt, sent)
-        trace = scene.client.get(f"/api/funnels/{funnel}/units/at the entry, {sent}").json()
+            assert pick(unit, "reached", "unorderedTies") == figures, (attempt, sent)
+        trace = scene.trace(funnel, f"at the entry, {sent}")
         tie = next(event for event in trace["events"] if event["name"] == "B")
         assert (tie["decision"], tie["step"]) == ("unorderedTie", 2)
         assert tie["explanation"] == (
@@ -292,7 +254,7 @@ def test_rule07_numbers_of_a_first_group_count_as_accepted(scene: Scene) -> None
     scene.story("0/A(5) 10/B 20/C(4)", attempt="stale")
     scene.story("0/A(5) 10/B 20/C(6)", attempt="fresh")
     report = scene.results(scene.attempts(step("A", "B", mode="all_of"), "C"))
-    assert [row["count"] for row in report["aggregate"]["steps"]] == [2, 1]
+    assert counts(report) == [2, 1]
     assert report["dataQuality"]["sequenceSkips"] == 1
 
 
@@ -333,12 +295,12 @@ def test_rule09_the_entry_gives_the_cohort_and_combinations_are_compared(scene: 
         ("a", "free", 5): 1,
         ("b", "pro", 1): 1,
     }
-    assert [row["cohort"] for row in report["cohorts"]["data"]] == [
+    assert column(report["cohorts"]["data"], "cohort") == [
         {"variant": "a", "plan": "pro", "seats": 5},
         {"variant": "a", "plan": "free", "seats": 5},
         {"variant": "b", "plan": "pro", "seats": 1},
     ]
-    assert [row["completed"] for row in report["cohorts"]["data"]] == [2, 1, 1]
+    assert column(report["cohorts"]["data"], "completed") == [2, 1, 1]
 
 
 def test_rule10_a_missing_entry_value_stays_unknown(scene: Scene) -> None:
@@ -357,21 +319,14 @@ def test_rule10_a_missing_entry_value_stays_unknown(scene: Scene) -> None:
 
 def test_rule11_tied_entries_keep_what_they_agree_on(scene: Scene) -> None:
     funnel = scene.attempts("A", "B", breakdownProperties=["variant", "plan"])
-    scene.track(
-        [scene.item(0, "A", attempt="tied", variant=variant, plan="pro") for variant in ("a", "b")]
-    )
-    scene.track(
-        [
-            scene.item(0, "A", attempt="ordered", variant=variant, plan="pro", n=n)
-            for variant, n in (("a", 2), ("b", 1))
-        ]
-    )
-    scene.track(
-        [
-            scene.item(0, "A", attempt="half ordered", variant="a", plan="pro", **numbers)
-            for numbers in ({"n": 1}, {})
-        ]
-    )
+    for attempt, story, variant in (
+        ("tied", "0/A", "a"),
+        ("tied", "0/A", "b"),
+        ("ordered", "0/A(2)", "a"),
+        ("ordered", "0/A(1)", "b"),
+        ("half ordered", "0/A(1) 0/A", "a"),
+    ):
+        scene.story(story, attempt=attempt, variant=variant, plan="pro")
     report = scene.results(funnel)
     assert by_cohort(report, "variant", "plan") == {
         (None, "pro"): 1,
@@ -383,12 +338,10 @@ def test_rule11_tied_entries_keep_what_they_agree_on(scene: Scene) -> None:
 
 
 def test_rule11_a_value_that_only_one_of_the_tied_events_has_is_unknown(scene: Scene) -> None:
-    scene.track(
-        [scene.item(0, "A", attempt="a1", **properties) for properties in ({"variant": "a"}, {})]
-    )
-    assert by_cohort(
-        scene.results(scene.attempts("A", "B", breakdownProperties=["variant"])), "variant"
-    ) == {None: 1}
+    scene.story("0/A", variant="a")
+    scene.story("0/A")
+    funnel = scene.attempts("A", "B", breakdownProperties=["variant"])
+    assert by_cohort(scene.results(funnel), "variant") == {None: 1}
 
 
 def test_rule12_an_attempt_stays_in_its_entry_cohort_and_conflicts_are_reported(
@@ -436,7 +389,7 @@ def test_rule12_events_that_are_not_accepted_can_conflict_for_an_attempt(
         with subtests.test(attempt):
             assert bool(units[attempt]["conflictingEntryValues"]) == bool(conflicting)
             assert (attempt in listed) == bool(conflicting)
-            trace = scene.client.get(f"/api/funnels/{funnel}/units/{attempt}").json()
+            trace = scene.trace(funnel, attempt)
             assert bool(trace["conflicts"]) == bool(conflicting)
     total = sum(conflicting for _, conflicting in LATER_EVENTS.values())
     quality = scene.results(funnel)["dataQuality"]
@@ -472,7 +425,7 @@ def test_a_window_of_any_length_includes_its_last_millisecond(
         scene.story(f"0/{first} {last}", visitor=name, attempt=name)
     for funnel in (attempts, visitors):
         assert outcome(scene.results(funnel)["aggregate"]) == (2, 1, 0, 1)
-    trace = scene.client.get(f"/api/funnels/{attempts}/units/inside {end}").json()
+    trace = scene.trace(attempts, f"inside {end}")
     assert trace["windowEndsAt"] == scene.at(end)
 
 
@@ -482,18 +435,15 @@ def test_rule13_the_period_selects_by_entry_and_completion_may_come_later(scene:
     scene.story("100/A 300/B", attempt="at the start")
     scene.story("199.999/A 3700/B", attempt="just inside")
     scene.story("200/A 201/B", attempt="at the end")
-    report = scene.results(funnel, startAt=scene.at(100), endAt=scene.at(200))
+    report = scene.results(funnel, **scene.period(100, 200))
     assert outcome(report["aggregate"]) == (2, 2, 0, 0)
-    assert report["period"] == {"startAt": scene.at(100), "endAt": scene.at(200)}
+    assert report["period"] == scene.period(100, 200)
     assert outcome(scene.results(funnel)["aggregate"]) == (4, 4, 0, 0)
 
 
 def test_rule13_an_attempt_that_entered_before_is_not_selected_again(scene: Scene) -> None:
     scene.story("50/A 150/A 160/B")
-    assert scene.counts(scene.attempts("A", "B"), startAt=scene.at(100), endAt=scene.at(200)) == [
-        0,
-        0,
-    ]
+    assert scene.counts(scene.attempts("A", "B"), **scene.period(100, 200)) == [0, 0]
 
 
 def test_rule14_a_unit_drops_off_when_its_window_closes(today: Scene, clock: ShiftedClock) -> None:
@@ -501,37 +451,23 @@ def test_rule14_a_unit_drops_off_when_its_window_closes(today: Scene, clock: Shi
     today.story("0/A", attempt="one")
     today.story("0/A 10/B", attempt="two")
     today.story("0/A 10/B 20/C", attempt="three")
-    report = today.results(funnel)
-    assert outcome(report["aggregate"]) == (3, 1, 2, 0)
-    assert [(row["pending"], row["droppedOff"]) for row in report["aggregate"]["steps"]] == [
-        (1, 0),
-        (1, 0),
-        (0, 0),
-    ]
-    assert report["coverage"]["openWindows"] == 2
-    clock.advance(seconds=HOUR_S)
-    report = today.results(funnel)
-    assert outcome(report["aggregate"]) == (3, 1, 0, 2)
-    assert [(row["pending"], row["droppedOff"]) for row in report["aggregate"]["steps"]] == [
-        (0, 1),
-        (0, 1),
-        (0, 0),
-    ]
-    assert report["coverage"]["openWindows"] == 0
+    for open_windows, pending, dropped_off in ((2, [1, 1, 0], [0] * 3), (0, [0] * 3, [1, 1, 0])):
+        report = today.results(funnel)
+        assert outcome(report["aggregate"]) == (3, 1, sum(pending), sum(dropped_off))
+        assert column(report["aggregate"]["steps"], "pending") == pending
+        assert column(report["aggregate"]["steps"], "droppedOff") == dropped_off
+        assert report["coverage"]["openWindows"] == open_windows
+        clock.advance(seconds=HOUR_S)
 
 
 def test_rule15_a_rate_without_denominator_shows_no_data(scene: Scene) -> None:
     funnel = scene.attempts("A", "B", "C")
-    assert [row["conversionFromStart"] for row in scene.results(funnel)["aggregate"]["steps"]] == [
-        None,
-        None,
-        None,
-    ]
+    assert column(scene.results(funnel)["aggregate"]["steps"], "conversionFromStart") == [None] * 3
     scene.story("0/A")
     total = scene.results(funnel)["aggregate"]
     assert total["conversionRate"] == 0
-    assert [row["conversionFromStart"] for row in total["steps"]] == [1, 0, 0]
-    assert [row["conversionFromPrevious"] for row in total["steps"]] == [None, 0, None]
+    assert column(total["steps"], "conversionFromStart") == [1, 0, 0]
+    assert column(total["steps"], "conversionFromPrevious") == [None, 0, None]
 
 
 def test_rule16_coverage_shows_the_history_that_the_report_is_based_on(scene: Scene) -> None:
@@ -539,18 +475,12 @@ def test_rule16_coverage_shows_the_history_that_the_report_is_based_on(scene: Sc
     scene.story("100/A 200/B")
     scene.send_event(900, "unrelated")
     coverage = scene.results(funnel)["coverage"]
-    assert (coverage["firstEventAt"], coverage["lastEventAt"]) == (scene.at(100), scene.at(900))
-    assert coverage["complete"] is True
-    assert coverage["gaps"] == []
-    early = scene.results(funnel, startAt=scene.at(0), endAt=scene.at(500))["coverage"]
-    assert early["periodBeginsBeforeHistory"] is True
-    assert early["complete"] is False
-    assert (
-        scene.results(funnel, startAt=scene.at(150), endAt=scene.at(500))["coverage"][
-            "periodBeginsBeforeHistory"
-        ]
-        is False
-    )
+    assert pick(coverage, "firstEventAt", "lastEventAt") == (scene.at(100), scene.at(900))
+    assert pick(coverage, "complete", "gaps") == (True, [])
+    early = scene.results(funnel, **scene.period(0, 500))["coverage"]
+    assert pick(early, "periodBeginsBeforeHistory", "complete") == (True, False)
+    later = scene.results(funnel, **scene.period(150, 500))["coverage"]
+    assert later["periodBeginsBeforeHistory"] is False
 
 
 @pytest.mark.parametrize(
@@ -560,11 +490,8 @@ def test_rule16_coverage_lists_partial_imports_into_the_span(
     scene: Scene, start_s: int, end_s: int, touched: bool
 ) -> None:
     funnel = scene.attempts("A", "B", conversionWindowSeconds=HOUR_S)
-    lines = (
-        [scene.item(second, "A", attempt="a1") for second in (5000, 5010)]
-        if not touched
-        else [scene.item(10, "A", attempt="a1")]
-    )
+    seconds = (10,) if touched else (5000, 5010)
+    lines = [scene.item(second, "A", attempt="a1") for second in seconds]
     scene.send_event(0, "first")
     rejected = lines[0] | {"name": ""}
     body = "\n".join(json.dumps(line) for line in (*lines, rejected))
@@ -572,24 +499,20 @@ def test_rule16_coverage_lists_partial_imports_into_the_span(
         "/api/imports", params={"websiteId": scene.tenant.website_id}, content=body, headers=NDJSON
     )
     job = finished(scene.client, started.json()["id"])
-    coverage = scene.results(funnel, startAt=scene.at(start_s), endAt=scene.at(end_s))["coverage"]
-    gaps = [(gap["kind"], gap["from"], gap["to"], gap["state"]) for gap in coverage["gaps"]]
-    assert gaps == (
-        [("import", job["firstEventAt"], job["lastEventAt"], "done")] if touched else []
-    )
+    coverage = scene.results(funnel, **scene.period(start_s, end_s))["coverage"]
+    gaps = [pick(gap, "kind", "from", "to", "state") for gap in coverage["gaps"]]
+    gap = ("import", job["firstEventAt"], job["lastEventAt"], "done")
+    assert gaps == ([gap] if touched else [])
 
 
 def test_rule17_reports_attribute_no_revenue(scene: Scene) -> None:
     funnel = scene.attempts("A", {"type": "Transaction", "value": "purchase"})
     scene.story("0/A")
-    body = {
+    sale = {
         "websiteId": scene.tenant.website_id,
         "visitorId": "ann",
         "event": "purchase",
         "timestamp": scene.at(9),
-    }
-    sale = {
-        **body,
         "transactionId": "t1",
         "amount": 1234.5,
         "currency": "EUR",
@@ -602,10 +525,10 @@ def test_rule17_reports_attribute_no_revenue(scene: Scene) -> None:
     assert not any(word in text for word in ("1234", "eur", "revenue", "amount", "currency"))
 
 
-def diagnostics(report: Json) -> list[tuple[str, int, int]]:
-    """The gap, units and events of each diagnostic row."""
+def diagnostics(report: Json) -> list[tuple[Any, ...]]:
+    """The place, units and events of each diagnostic row."""
     rows = report["aggregate"]["diagnostics"]
-    return [(row["where"], row["units"], row["events"]) for row in rows]
+    return [pick(row, "where", "units", "events") for row in rows]
 
 
 def test_a_diagnostic_row_above_step_1_looks_one_window_back_from_the_entry(scene: Scene) -> None:
@@ -620,16 +543,15 @@ def test_a_diagnostic_row_above_step_1_looks_one_window_back_from_the_entry(scen
         ("between steps 1 and 2", 1, 1),
         ("after step 2", 0, 0),
     ]
-    trace = scene.client.get(f"/api/funnels/{funnel}/units/a1").json()
-    assert [(event["decision"], event["diagnosticRows"]) for event in trace["events"]] == [
+    trace = scene.trace(funnel, "a1")
+    assert [pick(event, "decision", "diagnosticRows") for event in trace["events"]] == [
         ("noMatch", []),
         ("diagnostic", [0]),
         ("entry", []),
         ("diagnostic", [2]),
         ("accepted", []),
     ]
-    units = scene.client.get(f"/api/funnels/{funnel}/units?diagnostic=0").json()
-    assert [unit["unit"] for unit in units["data"]] == ["a1"]
+    assert scene.names(funnel, diagnostic=0) == ["a1"]
 
 
 def test_a_diagnostic_row_above_step_1_without_a_window_looks_from_the_first_event(
@@ -649,67 +571,72 @@ def test_a_diagnostic_group_counts_units_with_every_part(scene: Scene) -> None:
     assert scene.counts(funnel) == [3, 3]
     between = "between steps 1 and 2"
     assert diagnostics(scene.results(funnel)) == [(between, 3, 4), (between, 1, 5)]
-    units = scene.client.get(f"/api/funnels/{funnel}/units?diagnostic=2").json()
-    assert [unit["unit"] for unit in units["data"]] == ["both"]
-    saved = scene.client.get(f"/api/funnels/{funnel}").json()
-    assert saved["steps"][2]["mode"] == "all_of"
+    assert scene.names(funnel, diagnostic=2) == ["both"]
+    assert scene.definition(funnel)["steps"][2]["mode"] == "all_of"
+
+
+class ProviderEvent(NamedTuple):
+    """An event of a payment provider. verified: whether its link to the visitor is proven."""
+
+    name: str
+    visitor: str
+    verified: bool
+    properties: Json
+    seconds: float = 9
+
+
+def store_provider_events(
+    scene: Scene, warehouse: Warehouse, events: Iterable[ProviderEvent]
+) -> None:
+    """Store events with IDs that consist of their attempt and name."""
+    website_id = scene.tenant.website_id
+    [[scope]] = warehouse.query(
+        "SELECT any(scope_id) FROM events WHERE website_id = {w:String}", {"w": website_id}
+    )[1]
+    history = [
+        reference.Event(
+            f"{event.properties.get('attempt')}-{event.name}",
+            website_id,
+            "event",
+            event.name,
+            scene.start_ms + round(event.seconds * 1000),
+            event.visitor,
+            scope,
+            source="provider",
+            verified=event.verified,
+            properties=event.properties,
+        )
+        for event in events
+    ]
+    store(warehouse, reference.History(tuple(history)))
 
 
 def test_rule18_provider_events_need_the_attempt_id_and_a_verified_link(
-    scene: Scene, warehouse: Warehouse, workspace: Tenant
+    scene: Scene, warehouse: Warehouse
 ) -> None:
     funnel = scene.attempts("A", "paid")
-    cases = {
-        "verified": {"verified": True, "visitor_id": "ann", "properties": {"attempt": "verified"}},
-        "unverified": {
-            "verified": False,
-            "visitor_id": "ann",
-            "properties": {"attempt": "unverified"},
-        },
-        "another visitor": {
-            "verified": True,
-            "visitor_id": "bob",
-            "properties": {"attempt": "another visitor"},
-        },
-        "customer alone": {"verified": True, "visitor_id": "ann", "properties": {"customer": "c1"}},
-    }
-    for attempt in cases:
+    for attempt in ("verified", "unverified", "another visitor", "customer alone"):
         scene.story("0/A", attempt=attempt, customer="c1")
     assert scene.counts(funnel) == [4, 0]
-    scope = warehouse.query(
-        "SELECT any(scope_id) FROM events WHERE website_id = {w:String}",
-        {"w": workspace.website_id},
-    )[1][0][0]
     paid = [
-        reference.Event(
-            f"paid-{index}",
-            workspace.website_id,
-            "event",
-            "paid",
-            scene.start_ms + 9000,
-            scope_id=scope,
-            source="provider",
-            **case,
-        )
-        for index, case in enumerate(cases.values())
+        ProviderEvent("paid", "ann", True, {"attempt": "verified"}),
+        ProviderEvent("paid", "ann", False, {"attempt": "unverified"}),
+        ProviderEvent("paid", "bob", True, {"attempt": "another visitor"}),
+        ProviderEvent("paid", "ann", True, {"customer": "c1"}),
     ]
-    store(warehouse, reference.History(tuple(paid)))
+    store_provider_events(scene, warehouse, paid)
     report = scene.results(funnel)
-    assert [row["count"] for row in report["aggregate"]["steps"]] == [4, 1]
+    assert counts(report) == [4, 1]
     assert report["dataQuality"]["unverifiedProviderEvents"] == 2
     assert report["dataQuality"]["eventsWithoutAttemptId"] == 1
 
 
 def test_rule18_an_attempt_with_only_provider_events_counts_the_verified_ones(
-    scene: Scene, warehouse: Warehouse, workspace: Tenant
+    scene: Scene, warehouse: Warehouse
 ) -> None:
     funnel = scene.attempts("invoice", "paid")
     scene.story("0/other", attempt="elsewhere", visitor="bob")
     assert scene.counts(funnel) == [0, 0]
-    scope = warehouse.query(
-        "SELECT any(scope_id) FROM events WHERE website_id = {w:String}",
-        {"w": workspace.website_id},
-    )[1][0][0]
     attempts = {
         "both verified": [("ann", True), ("ann", True)],
         "two visitors": [("ann", True), ("eve", True)],
@@ -717,75 +644,46 @@ def test_rule18_an_attempt_with_only_provider_events_counts_the_verified_ones(
         "none verified": [("ann", False), ("ann", False)],
         "elsewhere": [("ann", True), ("bob", True)],
     }
-    events = [
-        reference.Event(
-            f"{attempt}-{name}",
-            workspace.website_id,
-            "event",
-            name,
-            scene.start_ms + 1000 * index,
-            visitor,
-            scope,
-            source="provider",
-            verified=verified,
-            properties={"attempt": attempt},
-        )
-        for attempt, own in attempts.items()
-        for index, (name, (visitor, verified)) in enumerate(
-            zip(("invoice", "paid"), own, strict=True)
-        )
-    ]
-    store(warehouse, reference.History(tuple(events)))
+    store_provider_events(
+        scene,
+        warehouse,
+        (
+            ProviderEvent(name, *link, {"attempt": attempt}, place)
+            for attempt, links in attempts.items()
+            for place, (name, link) in enumerate(zip(("invoice", "paid"), links, strict=True))
+        ),
+    )
     report = scene.results(funnel)
-    assert [row["count"] for row in report["aggregate"]["steps"]] == [3, 2]
+    assert counts(report) == [3, 2]
     assert report["dataQuality"]["unverifiedProviderEvents"] == 4
     assert report["dataQuality"]["attemptsWithSeveralVisitors"] == 1
-    trace = scene.client.get(f"/api/funnels/{funnel}/units/one verified").json()
-    assert [event["decision"] for event in trace["events"]] == ["entry", "unverifiedProvider"]
+    trace = scene.trace(funnel, "one verified")
+    assert column(trace["events"], "decision") == ["entry", "unverifiedProvider"]
     assert "no verified link" in trace["events"][1]["explanation"]
-    trace = scene.client.get(f"/api/funnels/{funnel}/units/elsewhere").json()
+    trace = scene.trace(funnel, "elsewhere")
     left_out = [event for event in trace["events"] if event["decision"] == "unverifiedProvider"]
-    assert [event["eventId"] for event in left_out] == ["elsewhere-invoice"]
+    assert column(left_out, "eventId") == ["elsewhere-invoice"]
     assert "none of the attempt's other events" in left_out[0]["explanation"]
 
 
 def test_rule18_next_events_leave_out_provider_events_that_do_not_count(
-    scene: Scene, warehouse: Warehouse, workspace: Tenant
+    scene: Scene, warehouse: Warehouse
 ) -> None:
     funnel = scene.attempts("A", "paid")
     scene.story("0/A", visitor="ann", attempt="one")
     scene.story("20/help", visitor="bob", attempt=None)
     assert scene.counts(funnel) == [1, 0]
-    scope = warehouse.query(
-        "SELECT any(scope_id) FROM events WHERE website_id = {w:String}",
-        {"w": workspace.website_id},
-    )[1][0][0]
     links = {
         "paid": ("bob", True),  # It matches step 2, but has a different visitor than the attempt.
         "invoice": ("bob", True),
         "reminder": ("ann", False),
         "refund": ("ann", True),
     }
-    events = [
-        reference.Event(
-            f"provider-{name}",
-            workspace.website_id,
-            "event",
-            name,
-            scene.start_ms + 9000,
-            visitor,
-            scope,
-            source="provider",
-            verified=verified,
-            properties={"attempt": "one"},
-        )
-        for name, (visitor, verified) in links.items()
-    ]
-    store(warehouse, reference.History(tuple(events)))
+    events = [ProviderEvent(name, *link, {"attempt": "one"}) for name, link in links.items()]
+    store_provider_events(scene, warehouse, events)
 
     def names(**query: Any) -> list[str]:
-        answer = scene.client.get(f"/api/funnels/{funnel}/next", params={"step": 1, **query})
-        return [entry["name"] for entry in answer.json()["data"]]
+        return column(scene.report(funnel, "next", step=1, **query)["data"], "name")
 
     assert names() == ["refund"]
     assert "help" not in names(of="visitor")
@@ -810,18 +708,14 @@ def test_rule20_each_group_has_its_pending_and_its_median(today: Scene) -> None:
         today.story(f"0/A {seconds}/B", attempt=attempt, variant="even")
     today.story("0/A", attempt="6", variant="none")
     report = today.results(funnel)
-    medians = {
-        row["cohort"]["variant"]: row["medianCompletionMinutes"]
-        for row in report["cohorts"]["data"]
-    }
-    assert medians == {
+    cohorts = {row["cohort"]["variant"]: row for row in report["cohorts"]["data"]}
+    assert {name: row["medianCompletionMinutes"] for name, row in cohorts.items()} == {
         "odd": pytest.approx(20 / 60),
         "even": pytest.approx(37.5 / 60),
         "none": None,
     }
-    assert {
-        row["cohort"]["variant"]: row["steps"][0]["pending"] for row in report["cohorts"]["data"]
-    } == {"odd": 0, "even": 0, "none": 1}
+    pending = {name: row["steps"][0]["pending"] for name, row in cohorts.items()}
+    assert pending == {"odd": 0, "even": 0, "none": 1}
     assert report["aggregate"]["medianCompletionMinutes"] == pytest.approx(0.5)
 
 
@@ -861,23 +755,8 @@ def test_rule21_a_saved_change_recalculates_retained_history(scene: Scene) -> No
     scene.story("0/A 10/C")
     before = scene.results(funnel)
     assert (before["definitionRevision"], outcome(before["aggregate"])) == (1, (1, 0, 0, 1))
-    definition = scene.client.get(f"/api/funnels/{funnel}").json()
-    changed = {
-        name: definition[name]
-        for name in (
-            "name",
-            "countingUnit",
-            "attemptProperty",
-            "sequenceProperty",
-            "conversionWindowSeconds",
-        )
-    }
-    assert (
-        scene.client.put(
-            f"/api/funnels/{funnel}", json={**changed, "steps": [step("A"), step("C")]}
-        ).status_code
-        == 200
-    )
+    changed = scene.definition(funnel) | {"steps": rows_of("AC")}
+    assert scene.client.put(f"/api/funnels/{funnel}", json=changed).status_code == 200
     after = scene.results(funnel)
     assert (after["definitionRevision"], outcome(after["aggregate"])) == (2, (1, 1, 0, 0))
     assert outcome(scene.results(funnel, revision=1)["aggregate"]) == (1, 0, 0, 1)
@@ -888,60 +767,38 @@ def test_rule21_a_changed_goal_recalculates_retained_history_and_results_name_it
 ) -> None:
     client = scene.client
     goals = {
-        name: client.post(
-            "/api/goals", json={"name": name, "match": {"type": "Event", "value": value}}
-        ).json()
+        name: scene.goal(name, step(value))
         for name, value in (("Paid", "B"), ("Ended", "D"), ("Other", "B"))
     }
     used = [{"name": name, "id": goals[name]["id"], "revision": 1} for name in ("Ended", "Paid")]
     steps = [step("A"), {"type": "Goal", "value": "Paid"}]
-    funnel = scene.attempts(
-        *steps,
-        {
-            "type": "Event",
-            "value": "D",
-            "or": [{"type": "Goal", "value": "Ended"}],
-            "diagnostic": True,
-        },
-    )
+    ended = {"type": "Goal", "value": "Ended"}
+    funnel = scene.attempts(*steps, {**step("D", diagnostic=True), "or": [ended]})
     scene.story("0/A 10/C")
     before = scene.results(funnel)
     assert (before["goals"], outcome(before["aggregate"])) == (used, (1, 0, 0, 1))
 
     path = f"/api/goals/{goals['Paid']['id']}"
-    assert (
-        client.patch(path, json={"match": {"type": "Event", "value": "C"}}).json()["revision"] == 2
-    )
+    assert client.patch(path, json={"match": step("C")}).json()["revision"] == 2
+    paid = {**used[1], "revision": 2}
     after = scene.results(funnel)
-    assert (after["goals"], outcome(after["aggregate"])) == (
-        [used[0], {**used[1], "revision": 2}],
-        (1, 1, 0, 0),
-    )
+    assert (after["goals"], outcome(after["aggregate"])) == ([used[0], paid], (1, 1, 0, 0))
     assert after["definitionRevision"] == before["definitionRevision"] == 1, (
         "the definition is the same"
     )
 
     draft = {"countingUnit": "attempt", "attemptProperty": "attempt", "steps": steps}
     previewed = client.post("/api/funnels/preview", json=draft).json()
-    assert (previewed["goals"], outcome(previewed["aggregate"])) == (
-        [{**used[1], "revision": 2}],
-        (1, 1, 0, 0),
-    )
+    assert (previewed["goals"], outcome(previewed["aggregate"])) == ([paid], (1, 1, 0, 0))
 
 
 def test_rule22_variants_assigned_before_the_journey_compare_end_to_end(scene: Scene) -> None:
     funnel = scene.attempts("opened", "paywall", "paid", breakdownProperties=["paywall"])
-    for index in range(4):
-        scene.story(
-            "0/opened 10/paywall 20/paid" if index < 3 else "0/opened",
-            attempt=f"a{index}",
-            paywall="short",
-        )
-        scene.story(
-            "0/opened 10/paywall" if index else "0/opened 10/paywall 20/paid",
-            attempt=f"b{index}",
-            paywall="long",
-        )
+    seen, paid = "0/opened 10/paywall", "0/opened 10/paywall 20/paid"
+    stories = {"short": [paid, paid, paid, "0/opened"], "long": [paid, seen, seen, seen]}
+    for paywall, own_stories in stories.items():
+        for place, story in enumerate(own_stories):
+            scene.story(story, attempt=f"{paywall}{place}", paywall=paywall)
     rates = {
         row["cohort"]["paywall"]: row["conversionRate"]
         for row in scene.results(funnel)["cohorts"]["data"]
@@ -953,15 +810,9 @@ def test_a_preview_counts_as_the_saved_funnel_and_saves_nothing(scene: Scene) ->
     funnel = scene.attempts("A", "B", breakdownProperties=["variant"])
     scene.story("0/A 10/B", variant="x")
     scene.story("500/A", attempt="a2", variant="y")
-    saved = scene.client.get(f"/api/funnels/{funnel}").json()
-    definition = {name: saved[name] for name in DEFINITION_FIELDS}
-    query = {
-        "startAt": scene.at(0),
-        "endAt": scene.at(400),
-        "pageSize": 5,
-        "cohort": {"variant": "x"},
-    }
-    answer = scene.client.post("/api/funnels/preview", json={**definition, **query})
+    query = {**scene.period(0, 400), "pageSize": 5, "cohort": {"variant": "x"}}
+    draft = {**scene.definition(funnel), **query}
+    answer = scene.client.post("/api/funnels/preview", json=draft)
     assert answer.status_code == 200, answer.text
     expected = scene.results(funnel, **query)
     assert expected["aggregate"]["completed"] == 1
@@ -976,25 +827,22 @@ def test_a_preview_counts_as_the_saved_funnel_and_saves_nothing(scene: Scene) ->
 
 def test_a_whole_report(scene: Scene) -> None:
     """Check every field of a report."""
-    rows: list[str | Json] = [
-        step("A", "a"),
-        step("failed", diagnostic=True),
-        step("B", "C", mode="all_of"),
-        "D",
-    ]
-    funnel = scene.attempts(*rows, breakdownProperties=["variant"])
+    failed, group = step("failed", diagnostic=True), step("B", "C", mode="all_of")
+    funnel = scene.attempts(step("A", "a"), failed, group, "D", breakdownProperties=["variant"])
     scene.story("0/A(1) 5/failed 6/failed 10/C(2) 20/B(3) 80/D(4)", attempt="done", variant="x")
     scene.story("0/a 7/failed 10/B", attempt="lost", variant="x")
     scene.story("30/a(9) 40/B(8) 41/B(10) 42/C(11)", attempt="skipped")
     report = scene.results(funnel, pageSize=1)
     assert report["evaluatedAt"] > scene.at(90 * DAY_S)
-    shared = rates(1.0, None)
-    two = rates(0.5, 0.5)
-    names = [
-        {"step": 1, "row": 0, "type": "Event", "value": "A"},
-        {"step": 2, "row": 2, "type": "Event", "value": "B"},
-    ]
-    names.append({"step": 3, "row": 3, "type": "Event", "value": "D"})
+    diagnostic = {
+        "row": 1,
+        "afterStep": 1,
+        "where": "between steps 1 and 2",
+        "type": "Event",
+        "value": "failed",
+        "units": 2,
+        "events": 3,
+    }
     assert report == {
         "funnelId": funnel,
         "definitionRevision": 1,
@@ -1022,48 +870,11 @@ def test_a_whole_report(scene: Scene) -> None:
             "finalRate": None,
             "medianCompletionMinutes": pytest.approx(80 / 60),
             "steps": [
-                {
-                    **names[0],
-                    "count": 3,
-                    "settled": 3,
-                    "pending": 0,
-                    "droppedOff": 1,
-                    "excluded": 0,
-                    **shared,
-                    "options": options(1, 2),
-                },
-                {
-                    **names[1],
-                    "count": 2,
-                    "settled": 2,
-                    "pending": 0,
-                    "droppedOff": 1,
-                    "excluded": 0,
-                    **rates(0.6667, 0.6667),
-                    "options": options(2, 2),
-                },
-                {
-                    **names[2],
-                    "count": 1,
-                    "settled": 1,
-                    "pending": 0,
-                    "droppedOff": 0,
-                    "excluded": 0,
-                    **rates(0.3333, 0.5),
-                    "options": options(1),
-                },
+                settled_step(1, 0, "A", (3, 1), (1.0, None), options=(1, 2)),
+                settled_step(2, 2, "B", (2, 1), (0.6667, 0.6667), options=(2, 2)),
+                settled_step(3, 3, "D", (1, 0), (0.3333, 0.5), options=(1,)),
             ],
-            "diagnostics": [
-                {
-                    "row": 1,
-                    "afterStep": 1,
-                    "where": "between steps 1 and 2",
-                    "type": "Event",
-                    "value": "failed",
-                    "units": 2,
-                    "events": 3,
-                }
-            ],
+            "diagnostics": [diagnostic],
         },
         "cohorts": {
             "page": 1,
@@ -1085,48 +896,11 @@ def test_a_whole_report(scene: Scene) -> None:
                     "finalRate": None,
                     "medianCompletionMinutes": pytest.approx(80 / 60),
                     "steps": [
-                        {
-                            **names[0],
-                            "count": 2,
-                            "settled": 2,
-                            "pending": 0,
-                            "droppedOff": 1,
-                            "excluded": 0,
-                            **shared,
-                            "options": options(1, 1),
-                        },
-                        {
-                            **names[1],
-                            "count": 1,
-                            "settled": 1,
-                            "pending": 0,
-                            "droppedOff": 0,
-                            "excluded": 0,
-                            **two,
-                            "options": options(1, 1),
-                        },
-                        {
-                            **names[2],
-                            "count": 1,
-                            "settled": 1,
-                            "pending": 0,
-                            "droppedOff": 0,
-                            "excluded": 0,
-                            **rates(0.5, 1.0),
-                            "options": options(1),
-                        },
+                        settled_step(1, 0, "A", (2, 1), (1.0, None), options=(1, 1)),
+                        settled_step(2, 2, "B", (1, 0), (0.5, 0.5), options=(1, 1)),
+                        settled_step(3, 3, "D", (1, 0), (0.5, 1.0), options=(1,)),
                     ],
-                    "diagnostics": [
-                        {
-                            "row": 1,
-                            "afterStep": 1,
-                            "where": "between steps 1 and 2",
-                            "type": "Event",
-                            "value": "failed",
-                            "units": 2,
-                            "events": 3,
-                        }
-                    ],
+                    "diagnostics": [diagnostic],
                 }
             ],
         },
@@ -1159,15 +933,33 @@ def test_a_whole_report(scene: Scene) -> None:
     }
 
 
-def options(*counts: int) -> list[Json]:
-    return [{"option": option, "count": count} for option, count in enumerate(counts)]
+def settled_step(
+    number: int,
+    row: int,
+    value: str,
+    counts: tuple[int, int],
+    rates: tuple[float, float | None],
+    options: tuple[int, ...],
+) -> Json:
+    """The figures of a step of units that are all settled.
 
-
-def rates(from_start: float, from_previous: float | None) -> Json:
-    """The rates of a step, of all units and of settled units, if all units are settled."""
+    counts: units that reached it, and that dropped off there. rates: from the start and from the
+    step before. options: the units of each option.
+    """
+    (count, dropped_off), (from_start, from_previous) = counts, rates
     return {
+        "step": number,
+        "row": row,
+        "type": "Event",
+        "value": value,
+        "count": count,
+        "settled": count,
+        "pending": 0,
+        "droppedOff": dropped_off,
+        "excluded": 0,
         "conversionFromStart": from_start,
         "conversionFromPrevious": from_previous,
         "settledFromStart": from_start,
         "settledFromPrevious": from_previous,
+        "options": [{"option": place, "count": units} for place, units in enumerate(options)],
     }
