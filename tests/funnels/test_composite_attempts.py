@@ -6,18 +6,10 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.conftest import ShiftedClock
-from tests.funnels.scenario import Scene
-from tests.tenant import Tenant
+from tests.funnels.answers import code
+from tests.funnels.scenario import Json, Scene, column, counts, pick
 
 pytestmark = pytest.mark.usefixtures("warehouse")
-
-Json = dict[str, Any]
-
-
-@pytest.fixture
-def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
-    return Scene(workspace, clock)
 
 
 def by_keys(scene: Scene, *keys: str) -> str:
@@ -26,17 +18,11 @@ def by_keys(scene: Scene, *keys: str) -> str:
 
 
 def units(scene: Scene, funnel_id: str) -> list[Any]:
-    answer = scene.client.get(f"/api/funnels/{funnel_id}/units")
-    assert answer.status_code == 200, answer.text
-    return [json.loads(unit["unit"]) for unit in answer.json()["data"]]
+    return list(map(json.loads, scene.names(funnel_id)))
 
 
 def trace(scene: Scene, funnel_id: str, name: Any) -> Json:
-    text = name if isinstance(name, str) else json.dumps(name)
-    answer = scene.client.get(f"/api/funnels/{funnel_id}/units/{quote(text, safe='')}")
-    assert answer.status_code == 200, answer.text
-    record: Json = answer.json()
-    return record
+    return scene.trace(funnel_id, quote(json.dumps(name), safe=""))
 
 
 def test_a_cart_counts_once_for_each_visitor(scene: Scene) -> None:
@@ -47,7 +33,7 @@ def test_a_cart_counts_once_for_each_visitor(scene: Scene) -> None:
     scene.story("30/B", visitor="ann", attempt=None)
     funnel = by_keys(scene, "$visitor", "cart")
     report = scene.results(funnel)
-    assert [row["count"] for row in report["aggregate"]["steps"]] == [3, 1]
+    assert counts(report) == [3, 1]
     assert report["dataQuality"]["eventsWithoutAttemptId"] == 1
     assert units(scene, funnel) == [["ann", "2"], ["ben", "1"], ["ann", "1"]]
 
@@ -72,7 +58,7 @@ def test_sessions_are_counted_within_a_website_and_a_visitor(scene: Scene) -> No
         [[website, "ann", "s1"]],
     ]
     record = trace(scene, funnel, [[website, "ann", "s1"]])
-    assert [event["name"] for event in record["events"]] == ["A", "B"]
+    assert column(record["events"], "name") == ["A", "B"]
 
 
 def test_a_merge_makes_carts_with_the_same_id_one_attempt(scene: Scene) -> None:
@@ -80,9 +66,7 @@ def test_a_merge_makes_carts_with_the_same_id_one_attempt(scene: Scene) -> None:
     scene.story("10/B", visitor="laptop", attempt=None, cart="c")
     funnel = by_keys(scene, "$visitor", "cart")
     assert scene.counts(funnel) == [1, 0]
-    for visitor in ("phone", "laptop"):
-        body = {"websiteId": scene.tenant.website_id, "visitorId": visitor, "userId": "u-1"}
-        assert scene.client.post("/api/identify", json=body).status_code == 200
+    scene.identify("u-1", "phone", "laptop")
     assert scene.counts(funnel) == [1, 1]
     [[visitor, cart]] = units(scene, funnel)
     assert cart == "c"
@@ -103,9 +87,8 @@ def test_two_properties_are_one_attempt_id(scene: Scene) -> None:
 def test_an_event_without_one_of_the_keys_is_explained(scene: Scene) -> None:
     event = scene.server_event(0, "A", userId="u-1", properties={"cart": True})
     funnel = by_keys(scene, "$session", "cart")
-    query = {"eventId": event["eventId"]}
-    answer = scene.client.get(f"/api/funnels/{funnel}/explain", params=query).json()
-    assert (answer["unit"], answer["counts"]) == (None, False)
+    answer = scene.report(funnel, "explain", eventId=event["eventId"])
+    assert pick(answer, "unit", "counts") == (None, False)
     assert answer["explanation"] == (
         "The event has no attempt ID: cart must be an integer, or a text other than null, "
         "undefined and blanks, and the event must belong to a session of the tracker."
@@ -114,27 +97,21 @@ def test_an_event_without_one_of_the_keys_is_explained(scene: Scene) -> None:
 
 def test_one_plain_key_is_stored_as_the_attempt_property(scene: Scene) -> None:
     funnel = by_keys(scene, "attempt")
-    saved = scene.client.get(f"/api/funnels/{funnel}").json()
+    saved = scene.definition(funnel)
     assert saved["attemptProperty"] == "attempt"
     assert "attemptProperties" not in saved
 
 
 def test_a_funnel_is_saved_again_as_it_was_read(scene: Scene) -> None:
     funnel = by_keys(scene, "$visitor", "cart")
-    saved = scene.client.get(f"/api/funnels/{funnel}").json()
-    assert (saved["attemptProperty"], saved["attemptProperties"]) == (None, ["$visitor", "cart"])
-    body = {
-        name: value
-        for name, value in saved.items()
-        if name not in ("id", "revision", "createdAt", "updatedAt")
-    }
+    body = scene.definition(funnel)
+    assert pick(body, "attemptProperty", "attemptProperties") == (None, ["$visitor", "cart"])
     answer = scene.client.put(f"/api/funnels/{funnel}", json=body)
     assert (answer.status_code, answer.json()["revision"]) == (200, 1), answer.text
     body |= {"attemptProperty": "cart"}
     del body["attemptProperties"]
     scene.client.put(f"/api/funnels/{funnel}", json=body)
-    revisions = scene.client.get(f"/api/funnels/{funnel}/revisions").json()["data"]
-    assert revisions[0]["changes"] == ["Attempt property $visitor, cart -> cart"]
+    assert scene.changes(funnel) == ["Attempt property $visitor, cart -> cart"]
 
 
 @pytest.mark.parametrize(
@@ -143,5 +120,5 @@ def test_a_funnel_is_saved_again_as_it_was_read(scene: Scene) -> None:
 def test_another_name_is_not_found(scene: Scene, name: str) -> None:
     scene.story("0/A", visitor="ann", attempt=None, cart=1)
     funnel = by_keys(scene, "$visitor", "cart")
-    answer = scene.client.get(f"/api/funnels/{funnel}/units/{quote(name, safe='')}")
-    assert (answer.status_code, answer.json()["code"]) == (404, "unit_not_found")
+    answer = scene.request(funnel, f"units/{quote(name, safe='')}")
+    assert code(answer, 404) == "unit_not_found"

@@ -8,6 +8,7 @@ import pytest
 from pyarrow import parquet
 
 from penstock.funnels.units import table as writer
+from tests.funnels.scenario import column
 from tests.tenant import Tenant
 
 pytestmark = pytest.mark.usefixtures("warehouse")
@@ -82,9 +83,9 @@ def test_each_unit_has_its_entry_cohort_step_times_and_outcome(carts: Tenant) ->
 def test_the_table_selects_units_like_the_report(carts: Tenant) -> None:
     funnel_id = new_funnel(carts)
     rows = table(carts, funnel_id, cohort='{"plan": "free"}')
-    assert [row["unit"] for row in rows] == ["cart-b"]
+    assert column(rows, "unit") == ["cart-b"]
     later = {"startAt": AT.format(1), "endAt": AT.format(9)}
-    assert [row["unit"] for row in table(carts, funnel_id, **later)] == ["cart-c"]
+    assert column(table(carts, funnel_id, **later), "unit") == ["cart-c"]
 
 
 def test_visitors_are_units_too_and_excluded_units_say_when(carts: Tenant) -> None:

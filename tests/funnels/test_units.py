@@ -1,8 +1,5 @@
 """Lists of the units behind a number, traces and explanations, over HTTP."""
 
-import csv
-import io
-import json
 from base64 import urlsafe_b64encode
 from dataclasses import replace
 from itertools import count
@@ -18,39 +15,19 @@ from penstock.warehouse.client import Warehouse
 from tests.cases import cases, full_except
 from tests.conftest import ShiftedClock
 from tests.funnels import reference
-from tests.funnels.scenario import DAY_S, Json, Scene, step
+from tests.funnels.answers import code, faults, fields
+from tests.funnels.scenario import DAY_S, EVENT, Json, Scene, column, pick, step
 from tests.funnels.seed import store
 from tests.tenant import Tenant
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
 
-@pytest.fixture
-def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
-    return Scene(workspace, clock)
-
-
-def units(scene: Scene, funnel_id: str, **query: Any) -> Json:
-    params = {key: json.dumps(value) if key == "cohort" else value for key, value in query.items()}
-    answer = scene.client.get(f"/api/funnels/{funnel_id}/units", params=params)
-    assert answer.status_code == 200, answer.text
-    page: Json = answer.json()
-    return page
-
-
-def names(scene: Scene, funnel_id: str, **query: Any) -> list[str]:
-    return [unit["unit"] for unit in units(scene, funnel_id, **query)["data"]]
-
-
-def trace(scene: Scene, funnel_id: str, unit: str, **query: Any) -> Json:
-    answer = scene.client.get(f"/api/funnels/{funnel_id}/units/{unit}", params=query)
-    assert answer.status_code == 200, answer.text
-    body: Json = answer.json()
-    return body
-
-
 def decisions(answer: Json) -> list[str]:
     return [f"{event['name']} {event['decision']}" for event in answer["events"]]
+
+
+NEWEST_FIRST = ["changed", "tied", "skipped", "stuck", "half", "done"]
 
 
 @pytest.fixture
@@ -73,21 +50,10 @@ def funnel_id(shop: Scene) -> str:
 
 
 def test_units_are_sorted_by_newest_entry(shop: Scene, funnel_id: str) -> None:
-    page = units(shop, funnel_id)
-    assert [unit["unit"] for unit in page["data"]] == [
-        "changed",
-        "tied",
-        "skipped",
-        "stuck",
-        "half",
-        "done",
-    ]
-    assert (page["total"], page["nextCursor"], page["funnelId"], page["definitionRevision"]) == (
-        6,
-        None,
-        funnel_id,
-        1,
-    )
+    page = shop.report(funnel_id, "units")
+    assert column(page["data"], "unit") == NEWEST_FIRST
+    head = pick(page, "total", "nextCursor", "funnelId", "definitionRevision")
+    assert head == (6, None, funnel_id, 1)
     assert page["data"][-1] == {
         "unit": "done",
         "entryAt": shop.at(0),
@@ -136,74 +102,61 @@ def test_units_are_sorted_by_newest_entry(shop: Scene, funnel_id: str) -> None:
 def test_units_behind_each_number(
     shop: Scene, funnel_id: str, query: dict[str, Any], expected: set[str]
 ) -> None:
-    assert set(names(shop, funnel_id, **query)) == expected
+    assert set(shop.names(funnel_id, **query)) == expected
 
 
 def test_each_number_of_a_report_has_that_many_units_behind_it(shop: Scene, funnel_id: str) -> None:
     report = shop.results(funnel_id)
     quality, [diagnostic] = report["dataQuality"], report["aggregate"]["diagnostics"]
+
+    def total(**query: Any) -> Any:
+        return shop.report(funnel_id, "units", **query)["total"]
+
     for number in report["aggregate"]["steps"]:
-        assert units(shop, funnel_id, step=number["step"])["total"] == number["count"]
-        assert (
-            units(shop, funnel_id, step=number["step"], outcome="droppedOff")["total"]
-            == number["droppedOff"]
-        )
-    assert units(shop, funnel_id, diagnostic=diagnostic["row"])["total"] == diagnostic["units"] == 1
-    skips = units(shop, funnel_id, quality="sequenceSkip")["data"]
+        assert total(step=number["step"]) == number["count"]
+        assert total(step=number["step"], outcome="droppedOff") == number["droppedOff"]
+    assert total(diagnostic=diagnostic["row"]) == diagnostic["units"] == 1
+    skips = shop.report(funnel_id, "units", quality="sequenceSkip")["data"]
     assert sum(unit["sequenceSkips"] for unit in skips) == quality["sequenceSkips"] == 1
-    assert (
-        units(shop, funnel_id, quality="orderingIssue")["total"]
-        == quality["unitsWithOrderingIssues"]
-    )
-    assert (
-        units(shop, funnel_id, quality="conflict")["total"]
-        == quality["conflictingEntryValues"]["plan"]
-    )
+    assert total(quality="orderingIssue") == quality["unitsWithOrderingIssues"]
+    assert total(quality="conflict") == quality["conflictingEntryValues"]["plan"]
 
 
 def test_pages_have_no_gaps_and_one_evaluation_time(
     shop: Scene, funnel_id: str, clock: ShiftedClock
 ) -> None:
     seen: list[str] = []
-    cursor, evaluation_times = None, set()
-    while True:
-        page = units(shop, funnel_id, pageSize=4, **({"cursor": cursor} if cursor else {}))
-        seen += [unit["unit"] for unit in page["data"]]
+    evaluation_times = set()
+    for page in shop.pages(funnel_id, pageSize=4):
+        seen += column(page["data"], "unit")
         evaluation_times.add(page["evaluatedAt"])
-        cursor = page["nextCursor"]
-        if cursor is None:
-            break
         clock.ahead_ms += 5_000
         shop.story("400/A", attempt="newer than all, told between two pages")
-    assert seen == ["changed", "tied", "skipped", "stuck", "half", "done"]
+    assert seen == NEWEST_FIRST
     assert len(evaluation_times) == 1
 
 
 def test_a_cursor_is_valid_only_for_its_own_query(shop: Scene, funnel_id: str) -> None:
-    cursor = units(shop, funnel_id, pageSize=2)["nextCursor"]
+    cursor = shop.report(funnel_id, "units", pageSize=2)["nextCursor"]
     other = shop.attempts("A", "C")
-    assert units(shop, funnel_id, pageSize=3, cursor=cursor)["data"]
+    assert shop.report(funnel_id, "units", pageSize=3, cursor=cursor)["data"]
     forged_cursor = urlsafe_b64encode(b"[0,4102444800000,4102444800000,5]").decode()
     for funnel, query in (
-        (funnel_id, {"step": 2}),
-        (other, {}),
+        (funnel_id, {"step": 2, "cursor": cursor}),
+        (other, {"cursor": cursor}),
         (funnel_id, {"cursor": forged_cursor}),
     ):
-        answer = shop.client.get(f"/api/funnels/{funnel}/units", params={"cursor": cursor, **query})
-        assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "cursor")
+        assert fields(shop.request(funnel, "units", **query)) == ["cursor"]
 
 
 MORE_ORDERS = pytest.mark.full("pages and files in all orders")
 EVERY_ORDER = [
-    ({}, ["changed", "tied", "skipped", "stuck", "half", "done"]),
-    ({"order": "asc"}, ["done", "half", "stuck", "skipped", "tied", "changed"]),
+    ({}, NEWEST_FIRST),
+    ({"order": "asc"}, NEWEST_FIRST[::-1]),
     ({"sort": "completion", "outcome": "completed"}, ["changed", "done"]),
     ({"sort": "completion", "outcome": "completed", "order": "asc"}, ["done", "changed"]),
     ({"sort": "lastActivity"}, ["done", "changed", "tied", "skipped", "stuck", "half"]),
-    (
-        {"sort": "lastActivity", "order": "asc"},
-        ["half", "stuck", "skipped", "tied", "changed", "done"],
-    ),
+    ({"sort": "lastActivity", "order": "asc"}, [*NEWEST_FIRST[-2:0:-1], "changed", "done"]),
 ]
 
 
@@ -219,20 +172,13 @@ def test_units_are_sorted_by_a_time_on_all_pages(
     shop: Scene, funnel_id: str, query: dict[str, Any], expected: list[str]
 ) -> None:
     shop.story("700/other", attempt="done")
-    seen: list[str] = []
-    cursor: dict[str, str] = {}
-    while True:
-        page = units(shop, funnel_id, pageSize=2, **query, **cursor)
-        seen += [unit["unit"] for unit in page["data"]]
-        if page["nextCursor"] is None:
-            break
-        cursor = {"cursor": page["nextCursor"]}
-    assert seen == expected
+    pages = shop.pages(funnel_id, pageSize=2, **query)
+    assert [unit["unit"] for page in pages for unit in page["data"]] == expected
 
 
 def test_units_without_the_time_that_sorts_come_last(shop: Scene, funnel_id: str) -> None:
     for order, first in (("desc", ["changed", "done"]), ("asc", ["done", "changed"])):
-        listed = names(shop, funnel_id, sort="completion", order=order)
+        listed = shop.names(funnel_id, sort="completion", order=order)
         assert (listed[:2], len(listed)) == (first, 6)
 
 
@@ -240,15 +186,15 @@ def test_the_last_activity_of_a_visitor_is_any_event(scene: Scene) -> None:
     scene.story("0/A 10/B 900/other", visitor="ann")
     scene.story("20/A", visitor="bob")
     funnel_id = scene.funnel("A", "B")
-    last = {unit["unit"]: unit["lastActivityAt"] for unit in units(scene, funnel_id)["data"]}
+    last = {
+        unit["unit"]: unit["lastActivityAt"] for unit in scene.report(funnel_id, "units")["data"]
+    }
     assert last == {"ann": scene.at(900), "bob": scene.at(20)}
-    assert names(scene, funnel_id, sort="lastActivity") == ["ann", "bob"]
+    assert scene.names(funnel_id, sort="lastActivity") == ["ann", "bob"]
 
 
 def export(scene: Scene, funnel_id: str, **query: Any) -> list[dict[str, str]]:
-    answer = scene.client.get(f"/api/funnels/{funnel_id}/export/units", params=query)
-    assert answer.status_code == 200, answer.text
-    return list(csv.DictReader(io.StringIO(answer.text)))
+    return scene.table(funnel_id, "export/units", **query)
 
 
 @cases(
@@ -263,7 +209,7 @@ def test_a_file_has_the_units_of_the_list(
     shop: Scene, funnel_id: str, query: dict[str, Any], expected: list[str]
 ) -> None:
     shop.story("700/other", attempt="done")
-    assert [row["unit"] for row in export(shop, funnel_id, **query)] == expected
+    assert column(export(shop, funnel_id, **query), "unit") == expected
 
 
 def test_a_file_has_the_fields_of_the_list(shop: Scene, funnel_id: str) -> None:
@@ -288,25 +234,22 @@ def test_a_file_has_the_fields_of_the_list(shop: Scene, funnel_id: str) -> None:
         "several_visitors": "false",
         "coarse_times": "0",
     }
-    assert (rows["changed"]["conflicting_entry_values"], rows["skipped"]["plan"]) == (
-        '["plan"]',
-        "Unknown",
-    )
+    assert rows["changed"]["conflicting_entry_values"] == '["plan"]'
+    assert rows["skipped"]["plan"] == "Unknown"
 
 
 def test_a_file_of_units_cannot_run_formulas(scene: Scene) -> None:
     scene.story("0/A", attempt="=1+1", plan="@SUM(1)")
     funnel_id = scene.attempts("A", "B", breakdownProperties=["plan"])
     [row] = export(scene, funnel_id)
-    assert (row["unit"], row["plan"]) == ("'=1+1", "'@SUM(1)")
+    assert pick(row, "unit", "plan") == ("'=1+1", "'@SUM(1)")
 
 
 def test_a_file_of_units_is_named_after_the_funnel_and_audited(
     shop: Scene, funnel_id: str, workspace: Tenant
 ) -> None:
-    path = f"/api/funnels/{funnel_id}/export/units"
-    answer = shop.client.get(path, params={"format": "json", "step": 3})
-    assert [row["unit"] for row in answer.json()] == ["changed", "done"]
+    answer = shop.request(funnel_id, "export/units", format="json", step=3)
+    assert column(answer.json(), "unit") == ["changed", "done"]
     assert answer.headers["content-disposition"].endswith('attempts-all-time.json"')
     [entry, *_] = workspace.browser.get("/api/settings/audit-log").json()["data"]
     assert (entry["action"], entry["target"]) == ("exported", f"{funnel_id} units json")
@@ -316,9 +259,7 @@ def test_a_list_that_is_too_long_for_a_file_is_refused(
     shop: Scene, funnel_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unit_export, "MAX_UNITS", 5)
-    path = f"/api/funnels/{funnel_id}/export/units"
-    answer = shop.client.get(path)
-    assert (answer.status_code, answer.json()["code"]) == (400, "too_many_units")
+    assert code(shop.request(funnel_id, "export/units"), 400) == "too_many_units"
     assert len(export(shop, funnel_id, step=2)) == 4
 
 
@@ -326,7 +267,7 @@ def test_a_large_file_reads_the_names_of_its_units_in_shares(
     shop: Scene, funnel_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unit_export, "_UNITS_PER_READ", 4)
-    assert [row["unit"] for row in export(shop, funnel_id)] == EVERY_ORDER[0][1]
+    assert column(export(shop, funnel_id), "unit") == NEWEST_FIRST
 
 
 @cases(
@@ -353,46 +294,34 @@ def test_a_large_file_reads_the_names_of_its_units_in_shares(
 def test_an_unsuitable_parameter_is_named(
     shop: Scene, funnel_id: str, query: dict[str, Any], field: str
 ) -> None:
-    answer = shop.client.get(f"/api/funnels/{funnel_id}/units", params=query)
-    assert (answer.status_code, [fault["field"] for fault in answer.json()["errors"]]) == (
-        400,
-        [field],
-    )
+    assert fields(shop.request(funnel_id, "units", **query)) == [field]
 
 
 def test_units_and_comparisons_have_the_same_code_for_an_unknown_breakdown(
     shop: Scene, funnel_id: str
 ) -> None:
-    queries = {
-        "units": {"quality": "conflict", "property": "colour"},
-        "compare": {"property": "colour"},
-    }
-    answers = [
-        shop.client.get(f"/api/funnels/{funnel_id}/{what}", params=query).json()
-        for what, query in queries.items()
-    ]
-    assert [answer["errors"][0]["code"] for answer in answers] == ["not_a_breakdown"] * 2
+    for answer in (
+        shop.request(funnel_id, "units", quality="conflict", property="colour"),
+        shop.request(funnel_id, "compare", property="colour"),
+    ):
+        assert faults(answer, 400) == ["property not_a_breakdown"]
 
 
 def test_trace_shows_every_event_in_the_order_read_with_its_decision(
     shop: Scene, funnel_id: str
 ) -> None:
-    answer = trace(shop, funnel_id, "done")
+    answer = shop.trace(funnel_id, "done")
     assert decisions(answer) == ["A entry", "B accepted", "C accepted"]
-    assert (answer["selected"], answer["reached"], answer["outcome"], answer["completedAt"]) == (
-        True,
-        3,
-        "completed",
-        shop.at(20),
-    )
-    assert [item["at"] for item in answer["steps"]] == [shop.at(0), shop.at(10), shop.at(20)]
+    figures = pick(answer, "selected", "reached", "outcome", "completedAt")
+    assert figures == (True, 3, "completed", shop.at(20))
+    assert column(answer["steps"], "at") == [shop.at(0), shop.at(10), shop.at(20)]
     assert answer["visitors"] == ["ann"]
     assert answer["events"][0]["properties"] == {"attempt": "done", "plan": "pro"}
-    assert (
-        answer["events"][0]["explanation"]
-        == f"Completes step 1: the entry. The window lasts until {shop.at(3600)}, inclusive."
-    )
-    assert answer["events"][2]["explanation"] == "Accepted: completes step 3."
+    assert column(answer["events"], "explanation") == [
+        f"Completes step 1: the entry. The window lasts until {shop.at(3600)}, inclusive.",
+        "Accepted: completes step 2.",
+        "Accepted: completes step 3.",
+    ]
     entry = answer["events"][0]["eventId"]
     assert answer["entryValues"] == {
         "plan": {"value": "pro", "how": "entryEvent", "eventIds": [entry]}
@@ -400,66 +329,50 @@ def test_trace_shows_every_event_in_the_order_read_with_its_decision(
 
 
 def test_trace_explains_a_sequence_skip(shop: Scene, funnel_id: str) -> None:
-    [_, skipped] = trace(shop, funnel_id, "skipped")["events"]
-    assert (skipped["decision"], skipped["step"], skipped["sequenceNumber"]) == (
-        "sequenceSkip",
-        2,
-        4,
-    )
-    assert (
-        skipped["explanation"]
-        == "Skipped: sequence number 4 is not greater than 5, the last accepted."
-    )
+    [_, skipped] = shop.trace(funnel_id, "skipped")["events"]
+    assert pick(skipped, "decision", "step", "sequenceNumber") == ("sequenceSkip", 2, 4)
+    reason = "Skipped: sequence number 4 is not greater than 5, the last accepted."
+    assert skipped["explanation"] == reason
 
 
 def test_trace_explains_ties_visitors_and_conflicts(shop: Scene, funnel_id: str) -> None:
-    answer = trace(shop, funnel_id, "tied")
+    answer = shop.trace(funnel_id, "tied")
     assert decisions(answer) == ["A entry", "B unorderedTie", "B accepted"]
     assert answer["events"][1]["explanation"].startswith(
         "Not accepted for step 2: it has the same timestamp as the event that completed step 1"
     )
     assert answer["visitors"] == ["bob", "cid"]
     [conflict] = answer["conflicts"]
-    assert (conflict["property"], conflict["entryValue"], conflict["value"]) == ("plan", 1, "1")
+    assert pick(conflict, "property", "entryValue", "value") == ("plan", 1, "1")
     assert conflict["eventId"] == answer["events"][2]["eventId"]
 
 
 def test_trace_shows_diagnostics_and_events_without_a_match(shop: Scene, funnel_id: str) -> None:
     shop.story("125/other 140/A", attempt="stuck")
-    answer = trace(shop, funnel_id, "stuck")
-    assert decisions(answer) == [
-        "A entry",
-        "other noMatch",
-        "oops diagnostic",
-        "oops diagnostic",
-        "A noMatch",
-    ]
+    answer = shop.trace(funnel_id, "stuck")
+    oops = "oops diagnostic"
+    assert decisions(answer) == ["A entry", "other noMatch", oops, oops, "A noMatch"]
     assert answer["events"][2]["diagnosticRows"] == [1]
-    assert (
-        answer["events"][4]["explanation"]
-        == "Matches step 1, but an attempt enters only once; step 2 was next."
-    )
-    assert (
-        answer["summary"] == f"Entered at {shop.at(120)} and reached step 1 of 3; "
-        f"the window ended at {shop.at(3720)}."
+    reason = "Matches step 1, but an attempt enters only once; step 2 was next."
+    assert answer["events"][4]["explanation"] == reason
+    assert answer["summary"] == (
+        f"Entered at {shop.at(120)} and reached step 1 of 3; the window ended at {shop.at(3720)}."
     )
 
 
 def test_trace_of_events_outside_the_window(scene: Scene) -> None:
     scene.story("0/B 5/A 3606/B 3700/C", attempt="slow")
-    answer = trace(scene, scene.attempts("A", "B", "C"), "slow")
+    answer = scene.trace(scene.attempts("A", "B", "C"), "slow")
     assert decisions(answer) == ["B noMatch", "A entry", "B outsideWindow", "C noMatch"]
     assert answer["events"][0]["explanation"] == "Matches step 2, but it comes before the entry."
-    assert (
-        answer["events"][2]["explanation"]
-        == f"Matches step 2, but comes after the window, which ended at {scene.at(3605)}."
-    )
+    late = f"Matches step 2, but comes after the window, which ended at {scene.at(3605)}."
+    assert answer["events"][2]["explanation"] == late
 
 
 def test_trace_of_a_group_shows_its_parts(scene: Scene) -> None:
     scene.story("0/A 10/C 20/B 30/D", attempt="grouped")
     funnel_id = scene.attempts("A", step("B", "C", mode="all_of"), "D")
-    answer = trace(scene, funnel_id, "grouped")
+    answer = scene.trace(funnel_id, "grouped")
     assert [event["explanation"] for event in answer["events"][1:3]] == [
         "Accepted: fills part 2 of 2 of step 2.", "Accepted: completes step 2.",
     ]  # fmt: skip
@@ -468,9 +381,8 @@ def test_trace_of_a_group_shows_its_parts(scene: Scene) -> None:
 def test_trace_of_a_tied_entry_shows_where_its_values_come_from(scene: Scene) -> None:
     scene.send_event(0, "A", attempt="t", plan="x", app=1)
     scene.send_event(0, "A", attempt="t", plan="y", app=1)
-    answer = trace(
-        scene, scene.attempts("A", "B", breakdownProperties=["plan", "app", "none"]), "t"
-    )
+    funnel_id = scene.attempts("A", "B", breakdownProperties=["plan", "app", "none"])
+    answer = scene.trace(funnel_id, "t")
     sources = {
         name: (entry["value"], entry["how"], len(entry["eventIds"]))
         for name, entry in answer["entryValues"].items()
@@ -486,11 +398,11 @@ def test_trace_of_a_unit_that_is_not_in_the_report(scene: Scene) -> None:
     scene.story("0/B", attempt="never")
     scene.story("0/A", attempt="early")
     funnel_id = scene.attempts("A", "B")
-    never = trace(scene, funnel_id, "never")
-    assert (never["selected"], never["entryAt"], never["outcome"]) == (False, None, None)
+    never = scene.trace(funnel_id, "never")
+    assert pick(never, "selected", "entryAt", "outcome") == (False, None, None)
     assert never["summary"] == "The attempt never completed step 1, so it is not in the report."
-    early = trace(scene, funnel_id, "early", startAt=scene.at(DAY_S), endAt=scene.at(2 * DAY_S))
-    assert (early["selected"], early["entryAt"]) == (False, scene.at(0))
+    early = scene.trace(funnel_id, "early", **scene.period(DAY_S, 2 * DAY_S))
+    assert pick(early, "selected", "entryAt") == (False, scene.at(0))
     assert early["summary"].endswith("The entry is outside the period.")
 
 
@@ -499,13 +411,11 @@ def test_trace_of_a_visitor_uses_the_furthest_entry_and_follows_merges(
 ) -> None:
     scene.story("0/A", visitor="phone", attempt=None)
     scene.story("5000/A 5010/B", visitor="laptop", attempt=None)
-    for visitor in ("laptop", "phone"):
-        body = {"websiteId": scene.tenant.website_id, "visitorId": visitor, "userId": "u-1"}
-        assert scene.client.post("/api/identify", json=body).status_code == 200
+    scene.identify("u-1", "laptop", "phone")
     funnel_id = scene.funnel("A", "B", conversionWindowSeconds=3600)
-    assert names(scene, funnel_id) == ["laptop"]
-    answer = trace(scene, funnel_id, "phone")
-    assert (answer["unit"], answer["reached"]) == ("laptop", 2)
+    assert scene.names(funnel_id) == ["laptop"]
+    answer = scene.trace(funnel_id, "phone")
+    assert pick(answer, "unit", "reached") == ("laptop", 2)
     assert decisions(answer) == ["A noMatch", "A entry", "B accepted"]
     assert answer["events"][0]["explanation"].startswith(
         "Matches step 1, but another entry of this visitor counts"
@@ -517,21 +427,20 @@ def test_any_attempt_id_can_be_traced(scene: Scene) -> None:
     for attempt in attempts:
         scene.story("0/A", attempt=attempt)
     funnel_id = scene.attempts("A", "B")
-    assert sorted(names(scene, funnel_id)) == sorted(attempts)
+    assert sorted(scene.names(funnel_id)) == sorted(attempts)
     for attempt in attempts:
         path = quote(attempt, safe="").replace(".", "%2E")
-        assert trace(scene, funnel_id, path)["unit"] == attempt
+        assert scene.trace(funnel_id, path)["unit"] == attempt
 
 
 def test_a_number_and_its_text_are_one_attempt(scene: Scene) -> None:
     scene.story("0/A", attempt=7)
     scene.story("10/B", attempt="7")
-    assert decisions(trace(scene, scene.attempts("A", "B"), "7")) == ["A entry", "B accepted"]
+    assert decisions(scene.trace(scene.attempts("A", "B"), "7")) == ["A entry", "B accepted"]
 
 
 def test_an_unknown_unit_is_404(shop: Scene, funnel_id: str) -> None:
-    answer = shop.client.get(f"/api/funnels/{funnel_id}/units/nobody")
-    assert (answer.status_code, answer.json()["code"]) == (404, "unit_not_found")
+    assert code(shop.request(funnel_id, "units/nobody"), 404) == "unit_not_found"
 
 
 def test_trace_of_a_unit_with_too_many_events_is_truncated_with_a_note(
@@ -541,7 +450,7 @@ def test_trace_of_a_unit_with_too_many_events_is_truncated_with_a_note(
     funnel_id = scene.attempts("A", "B", "C")
     scene.story("0/A 5/oops 10/B 20/B", attempt="three")
     scene.story("0/A 10/B 20/B 30/B 40/C", attempt="many")
-    three, many = trace(scene, funnel_id, "three"), trace(scene, funnel_id, "many")
+    three, many = scene.trace(funnel_id, "three"), scene.trace(funnel_id, "many")
     assert (three["matchingOnly"], three["truncated"], len(three["events"])) == (True, False, 3)
     assert (many["matchingOnly"], many["truncated"]) == (True, True)
     assert decisions(many) == ["A entry", "B accepted", "B noMatch"]
@@ -571,38 +480,38 @@ def test_an_event_beyond_a_truncated_trace_is_explained_if_the_trace_decides(
 ) -> None:
     sent: dict[str, list[str]] = {}
     for story in LONG_UNITS:
-        for event in story.split():
-            index, _, name = event.partition("/")
+        sent[story] = []
+        for seconds, name, _ in EVENT.findall(story):
             properties = {"attempt": story}
-            event_id = scene.server_event(int(index), name, userId=story, properties=properties)
-            sent.setdefault(story, []).append(event_id["eventId"])
+            event = scene.server_event(int(seconds), name, userId=story, properties=properties)
+            sent[story].append(event["eventId"])
     definition = {} if unit == "attempt" else {"countingUnit": "visitor", "attemptProperty": None}
     funnel_id = scene.attempts("A", "B", **definition)
 
     def late_answers() -> dict[tuple[str, int], Json]:
         return {
-            (story, index): explain(scene, funnel_id, event_id)
+            (story, place): explain(scene, funnel_id, event_id)
             for story, ids in sent.items()
-            for index, event_id in enumerate(ids)
-            if index >= 3
+            for place, event_id in enumerate(ids)
+            if place >= 3
         }
 
     whole = late_answers()
     monkeypatch.setattr(trace_reader, "MAX_EVENTS", 3)
-    for (story, index), answer in late_answers().items():
-        assert not whole[story, index]["truncated"]
+    for (story, place), answer in late_answers().items():
+        assert not whole[story, place]["truncated"]
         assert answer["truncated"]
         assert "first 3 events" in answer["unitSummary"]
         if answer["counts"] is None:
-            assert (answer["decision"], answer["step"], answer["row"]) == (None, None, None)
+            assert pick(answer, "decision", "step", "row") == (None, None, None)
             assert answer["explanation"].startswith("Not decided")
             assert answer["selected"] in (None, True)
         else:
-            for name in ("counts", "decision", "step", "row"):
-                assert answer[name] == whole[story, index][name], (story, index, name)
-        is_decided = index not in LONG_UNITS[story]
+            same = ("counts", "decision", "step", "row")
+            assert pick(answer, *same) == pick(whole[story, place], *same), (story, place)
+        is_decided = place not in LONG_UNITS[story]
         if unit == "attempt" or not is_decided:  # a later entry of a visitor may lead further
-            assert (answer["counts"] is not None) is is_decided, (story, index)
+            assert (answer["counts"] is not None) is is_decided, (story, place)
 
 
 def test_a_trace_that_takes_longer_than_the_limit_of_a_query_ends(
@@ -610,15 +519,11 @@ def test_a_trace_that_takes_longer_than_the_limit_of_a_query_ends(
 ) -> None:
     seconds = count(step=100)
     monkeypatch.setattr(engine, "monotonic", lambda: float(next(seconds)))
-    answer = shop.client.get(f"/api/funnels/{funnel_id}/units/done")
-    assert (answer.status_code, answer.json()["code"]) == (503, "query_timeout")
+    assert code(shop.request(funnel_id, "units/done"), 503) == "query_timeout"
 
 
 def explain(scene: Scene, funnel_id: str, event_id: str) -> Json:
-    answer = scene.client.get(f"/api/funnels/{funnel_id}/explain", params={"eventId": event_id})
-    assert answer.status_code == 200, answer.text
-    body: Json = answer.json()
-    return body
+    return scene.report(funnel_id, "explain", eventId=event_id)
 
 
 def test_explain_says_whether_an_event_counts(scene: Scene) -> None:
@@ -628,20 +533,17 @@ def test_explain_says_whether_an_event_counts(scene: Scene) -> None:
     without = scene.server_event(30, "B", userId="u", properties={"n": 6})
     funnel_id = scene.attempts("A", "B")
     answer = explain(scene, funnel_id, first["eventId"])
-    assert (answer["counts"], answer["decision"], answer["unit"]) == (True, "entry", "a")
+    assert pick(answer, "counts", "decision", "unit") == (True, "entry", "a")
     answer = explain(scene, funnel_id, skipped["eventId"])
-    assert (answer["counts"], answer["decision"]) == (False, "sequenceSkip")
-    assert (
-        answer["explanation"]
-        == "Skipped: sequence number 5 is not greater than 5, the last accepted."
-    )
+    assert pick(answer, "counts", "decision") == (False, "sequenceSkip")
+    reason = "Skipped: sequence number 5 is not greater than 5, the last accepted."
+    assert answer["explanation"] == reason
     answer = explain(scene, funnel_id, other["eventId"])
-    assert (answer["counts"], answer["decision"], answer["unit"]) == (False, "noMatch", "z")
+    assert pick(answer, "counts", "decision", "unit") == (False, "noMatch", "z")
     answer = explain(scene, funnel_id, without["eventId"])
-    assert (answer["counts"], answer["unit"]) == (False, None)
-    assert (
-        answer["explanation"]
-        == "The event has no attempt ID: attempt must be an integer, or a text other than null, "
+    assert pick(answer, "counts", "unit") == (False, None)
+    assert answer["explanation"] == (
+        "The event has no attempt ID: attempt must be an integer, or a text other than null, "
         "undefined and blanks."
     )
 
@@ -657,13 +559,13 @@ def test_explain_finds_an_event_by_the_id_of_its_sender(
             workspace.website_id,
             "event",
             "A",
-            scene.start_ms + index,
+            scene.start_ms + place,
             "ann",
             workspace.website_id,
             properties={"attempt": event_id},
             client_event_id=client_event_id,
         )
-        for index, (event_id, client_event_id) in enumerate(ids.items())
+        for place, (event_id, client_event_id) in enumerate(ids.items())
     ]
     store(warehouse, reference.History(tuple(events)))
     for event_id, own, client_event_id in (
@@ -673,42 +575,31 @@ def test_explain_finds_an_event_by_the_id_of_its_sender(
         ("evt_5", "evt_5", None),
     ):
         answer = explain(scene, funnel_id, event_id)
-        assert (answer["eventId"], answer["clientEventId"]) == (own, client_event_id)
-        assert (answer["counts"], answer["decision"], answer["unit"]) == (True, "entry", own)
-    trace = scene.client.get(f"/api/funnels/{funnel_id}/units/evt_1").json()
-    assert [event["clientEventId"] for event in trace["events"]] == ["order-1"]
-    several = scene.client.get(f"/api/funnels/{funnel_id}/explain", params={"eventId": "twice"})
-    assert (several.status_code, several.json()["errors"][0]["field"]) == (400, "eventId")
+        assert pick(answer, "eventId", "clientEventId") == (own, client_event_id)
+        assert pick(answer, "counts", "decision", "unit") == (True, "entry", own)
+    trace = scene.trace(funnel_id, "evt_1")
+    assert column(trace["events"], "clientEventId") == ["order-1"]
+    assert fields(scene.request(funnel_id, "explain", eventId="twice")) == ["eventId"]
 
 
 def test_explain_needs_a_retained_event(shop: Scene, funnel_id: str) -> None:
-    missing = shop.client.get(
-        f"/api/funnels/{funnel_id}/explain", params={"eventId": "evt_made_up"}
-    )
-    assert (missing.status_code, missing.json()["code"]) == (404, "event_not_found")
-    unnamed = shop.client.get(f"/api/funnels/{funnel_id}/explain")
-    assert (unnamed.status_code, unnamed.json()["errors"][0]["field"]) == (400, "eventId")
+    missing = shop.request(funnel_id, "explain", eventId="evt_made_up")
+    assert code(missing, 404) == "event_not_found"
+    assert fields(shop.request(funnel_id, "explain")) == ["eventId"]
 
 
 def test_one_visitor_id_on_two_websites_is_two_visitors(scene: Scene, clock: ShiftedClock) -> None:
     """On the first website, `dup` was merged into `keep`. On the second, it is someone else."""
-    site = scene.client.post(
-        "/api/settings/websites", json={"name": "Second", "kind": "web"}
-    ).json()["id"]
+    site = scene.website("Second")
     other = Scene(replace(scene.tenant, website_id=site), clock)
     scene.story("0/A", visitor="keep", attempt=None)
     scene.story("10/A", visitor="dup", attempt=None)
-    for visitor in ("keep", "dup"):
-        scene.client.post(
-            "/api/identify",
-            json={"websiteId": scene.tenant.website_id, "visitorId": visitor, "userId": "u"},
-        )
+    scene.identify("u", "keep", "dup")
     entry = other.server_event(20, "A", visitorId="dup")
     other.story("30/B", visitor="dup", attempt=None)
     funnel_id = scene.funnel("A", "B")
     answer = explain(scene, funnel_id, entry["eventId"])
-    assert (answer["counts"], answer["decision"], answer["unit"]) == (True, "entry", "dup")
-    answer = scene.client.get(f"/api/funnels/{funnel_id}/units/dup")
-    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "websiteId")
-    assert trace(scene, funnel_id, "dup", websiteId=site)["reached"] == 2
-    assert trace(scene, funnel_id, "dup", websiteId=scene.tenant.website_id)["unit"] == "keep"
+    assert pick(answer, "counts", "decision", "unit") == (True, "entry", "dup")
+    assert fields(scene.request(funnel_id, "units/dup")) == ["websiteId"]
+    assert scene.trace(funnel_id, "dup", websiteId=site)["reached"] == 2
+    assert scene.trace(funnel_id, "dup", websiteId=scene.tenant.website_id)["unit"] == "keep"
