@@ -26,17 +26,14 @@ from penstock.funnels.comparisons.proportions import (
 from penstock.funnels.comparisons.words import summary
 from tests.cases import cases
 from tests.conftest import ShiftedClock
-from tests.funnels.scenario import DAY_S, HOUR_S, Json, Scene, step
+from tests.funnels.answers import code, faults
+from tests.funnels.scenario import ATTEMPTS, DAY_S, HOUR_S, Json, Scene, column, pick, rows_of
 from tests.tenant import Tenant
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
 Z_975 = 1.959963984540054
-
-
-@pytest.fixture
-def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
-    return Scene(workspace, clock)
+NOT_A_SCALAR, UNKNOWN_COHORT = "baseline not_a_scalar", "baseline unknown_cohort"
 
 
 def wilson(part: int, whole: int) -> tuple[float, float]:
@@ -85,15 +82,12 @@ def arm(scene: Scene, value: Any, entered: int, completed: int, later: Any = Non
     """
     items = []
     for number in range(entered):
-        own = {
-            "attempt": f"{json.dumps(value)}-{number}",
-            **({} if value is None else {"variant": value}),
-        }
+        own = {"attempt": f"{json.dumps(value)}-{number}"}
+        own |= {} if value is None else {"variant": value}
         items.append(scene.item(0, "A", **own))
         if number < completed:
-            items.append(
-                scene.item(60, "B", **{**own, **({} if later is None else {"variant": later})})
-            )
+            own |= {} if later is None else {"variant": later}
+            items.append(scene.item(60, "B", **own))
     for start in range(0, len(items), 500):
         scene.track(items[start : start + 500])
 
@@ -107,35 +101,43 @@ def funnel(scene: Scene, **definition: Any) -> str:
 
 
 def compare(scene: Scene, funnel_id: str, **query: Any) -> Json:
-    answer = scene.client.get(
-        f"/api/funnels/{funnel_id}/compare", params={"property": "variant", **query}
-    )
-    assert answer.status_code == 200, answer.text
-    record: Json = answer.json()
-    return record
+    return scene.report(funnel_id, "compare", **{"property": "variant", **query})
 
 
 def by_value(record: Json) -> dict[Any, Json]:
     return {row["cohort"]["variant"]: row for row in record["cohorts"]}
 
 
-def faults(scene: Scene, funnel_id: str, **query: Any) -> list[tuple[str, str]]:
-    answer = scene.client.get(f"/api/funnels/{funnel_id}/compare", params=query)
-    assert answer.status_code == 400, answer.text
-    assert answer.json()["code"] == "bad_parameter"
-    return [(fault["field"], fault["code"]) for fault in answer.json()["errors"]]
+def refused(scene: Scene, funnel_id: str, **query: Any) -> list[str]:
+    answer = scene.request(funnel_id, "compare", **query)
+    assert code(answer, 400) == "bad_parameter"
+    return faults(answer, 400)
 
 
-def settled(completed: int, entered: int, low: float, high: float, against: Json | None) -> Json:
-    """The fields about settled units of a cohort whose windows have all ended."""
+def interval(low: float, high: float, error: float = 1e-6) -> Json:
+    return {"lower": pytest.approx(low, abs=error), "upper": pytest.approx(high, abs=error)}
+
+
+def settled(value: str, completed: int, entered: int, against: Json | None) -> Json:
+    """The row of a variant whose windows have all ended."""
+    rate, rate_interval = completed / entered, interval(*wilson(completed, entered))
     return {
+        "cohort": {"variant": value},
+        "label": {"variant": value},
+        "entered": entered,
+        "completed": completed,
+        "pending": 0,
+        "excluded": 0,
+        "conversionRate": rate,
+        "rateInterval": rate_interval,
+        "finalRate": {"lower": rate, "upper": rate},
+        "conflictingEntryValues": 0,
+        "tooFew": False,
+        "againstBaseline": against,
         "settled": entered,
-        "settledRate": completed / entered,
+        "settledRate": rate,
         "earlyCompletions": 0,
-        "settledRateInterval": {
-            "lower": pytest.approx(low, abs=1e-6),
-            "upper": pytest.approx(high, abs=1e-6),
-        },
+        "settledRateInterval": rate_interval,
         "settledTooFew": False,
         "settledAgainstBaseline": against,
     }
@@ -147,15 +149,10 @@ def test_a_whole_comparison(scene: Scene) -> None:
     arm(scene, "old", 80, 48)
     arm(scene, "new", 70, 56)
     record = compare(scene, funnel_id)
-    low, high = wilson(56, 70)
-    base_low, base_high = wilson(48, 80)
     assert record["coverage"]["openWindows"] == 0
     against = {
         "difference": 0.2,
-        "differenceInterval": {
-            "lower": pytest.approx(0.0524, abs=5e-5),
-            "upper": pytest.approx(0.3339, abs=5e-5),
-        },
+        "differenceInterval": interval(0.0524, 0.3339, 5e-5),
         "test": "z",
         "pValue": pytest.approx(z_test(56, 70, 48, 80)),
         "pValueCorrected": pytest.approx(z_test(56, 70, 48, 80)),
@@ -180,44 +177,7 @@ def test_a_whole_comparison(scene: Scene) -> None:
         "confidenceLevel": 0.95,
         "total": 2,
         "leftOut": 0,
-        "cohorts": [
-            {
-                "cohort": {"variant": "old"},
-                "label": {"variant": "old"},
-                "entered": 80,
-                "completed": 48,
-                "pending": 0,
-                "excluded": 0,
-                "conversionRate": 0.6,
-                "rateInterval": {
-                    "lower": pytest.approx(base_low, abs=1e-6),
-                    "upper": pytest.approx(base_high, abs=1e-6),
-                },
-                "finalRate": {"lower": 0.6, "upper": 0.6},
-                "conflictingEntryValues": 0,
-                "tooFew": False,
-                "againstBaseline": None,
-                **settled(48, 80, base_low, base_high, None),
-            },
-            {
-                "cohort": {"variant": "new"},
-                "label": {"variant": "new"},
-                "entered": 70,
-                "completed": 56,
-                "pending": 0,
-                "excluded": 0,
-                "conversionRate": 0.8,
-                "rateInterval": {
-                    "lower": pytest.approx(low, abs=1e-6),
-                    "upper": pytest.approx(high, abs=1e-6),
-                },
-                "finalRate": {"lower": 0.8, "upper": 0.8},
-                "conflictingEntryValues": 0,
-                "tooFew": False,
-                "againstBaseline": against,
-                **settled(56, 70, low, high, against),
-            },
-        ],
+        "cohorts": [settled("old", 48, 80, None), settled("new", 56, 70, against)],
         "warnings": [],
         "coverage": record["coverage"],
     }
@@ -229,9 +189,8 @@ def test_numbers_are_those_of_the_results(scene: Scene) -> None:
     arm(scene, None, 35, 5)
     results = scene.results(funnel_id)["cohorts"]["data"]
     shared = ("cohort", "label", "entered", "completed", "pending", "conversionRate")
-    assert [[row[name] for name in shared] for row in compare(scene, funnel_id)["cohorts"]] == [
-        [row[name] for name in shared] for row in results
-    ]
+    cohorts = compare(scene, funnel_id)["cohorts"]
+    assert [pick(row, *shared) for row in cohorts] == [pick(row, *shared) for row in results]
 
 
 def test_small_counts_are_tested_exactly(scene: Scene) -> None:
@@ -239,46 +198,37 @@ def test_small_counts_are_tested_exactly(scene: Scene) -> None:
     arm(scene, "a", 40, 1)
     arm(scene, "b", 30, 4)
     against = by_value(compare(scene, funnel_id))["b"]["againstBaseline"]
-    assert (against["test"], against["pValue"]) == ("fisher", pytest.approx(fisher(4, 30, 1, 40)))
+    assert pick(against, "test", "pValue") == ("fisher", pytest.approx(fisher(4, 30, 1, 40)))
 
 
 def test_comparisons_are_corrected_without_cohorts_that_have_too_few_units(
     scene: Scene,
 ) -> None:
     funnel_id = funnel(scene)
-    for value, entered, completed in (
-        ("a", 100, 40),
-        ("b", 90, 50),
-        ("c", 80, 45),
-        ("few", 29, 20),
-    ):
-        arm(scene, value, entered, completed)
+    arm(scene, "a", 100, 40)
+    arm(scene, "b", 90, 50)
+    arm(scene, "c", 80, 45)
+    arm(scene, "few", 29, 20)
     record = compare(scene, funnel_id)
     rows = by_value(record)
     assert {value: row["tooFew"] for value, row in rows.items()} == {
-        "a": False,
-        "b": False,
-        "c": False,
-        "few": True,
+        value: value == "few" for value in ("a", "b", "c", "few")
     }
     [warning] = record["warnings"]
     assert warning["code"] == "too_few"
     assert warning["message"].startswith("1 cohort has fewer than 30 settled attempts")
-    p_b, p_c = z_test(50, 90, 40, 100), z_test(45, 80, 40, 100)
-    least = min(p_b, p_c)
-    assert rows["b"]["againstBaseline"]["pValueCorrected"] == pytest.approx(
-        2 * p_b if p_b == least else max(p_b, 2 * least)
-    )
-    assert rows["c"]["againstBaseline"]["pValueCorrected"] == pytest.approx(
-        2 * p_c if p_c == least else max(p_c, 2 * least)
-    )
+    p_values = {"b": z_test(50, 90, 40, 100), "c": z_test(45, 80, 40, 100)}
+    least = min(p_values.values())
+    for value, p in p_values.items():
+        assert rows[value]["againstBaseline"]["pValueCorrected"] == pytest.approx(
+            2 * p if p == least else max(p, 2 * least)
+        )
     assert rows["few"]["againstBaseline"]["pValue"] == pytest.approx(z_test(20, 29, 40, 100))
     assert rows["few"]["againstBaseline"]["pValueCorrected"] is None
 
     few = by_value(compare(scene, funnel_id, baseline='"few"'))
-    assert [
-        row["againstBaseline"]["pValueCorrected"] for value, row in few.items() if value != "few"
-    ] == [None] * 3
+    others = [row["againstBaseline"] for value, row in few.items() if value != "few"]
+    assert column(others, "pValueCorrected") == [None] * 3
     assert few["few"]["againstBaseline"] is None
     assert few["a"]["againstBaseline"]["difference"] == pytest.approx(0.4 - 20 / 29, abs=1e-6)
 
@@ -306,43 +256,28 @@ def test_a_baseline_is_selected_by_value_and_type(scene: Scene) -> None:
 def test_an_invalid_comparison_names_its_parameter(scene: Scene) -> None:
     funnel_id = funnel(scene)
     arm(scene, "a", 2, 1)
-    assert faults(scene, funnel_id) == [("property", "required")]
-    assert faults(scene, funnel_id, property="other") == [("property", "not_a_breakdown")]
-    assert faults(scene, funnel_id, property="other", baseline="a", page=1) == [
-        ("baseline", "not_a_scalar"),
-        ("page", "unknown_field"),
+    assert refused(scene, funnel_id) == ["property required"]
+    assert refused(scene, funnel_id, property="other") == ["property not_a_breakdown"]
+    assert refused(scene, funnel_id, property="other", baseline="a", page=1) == [
+        "baseline not_a_scalar",
+        "page unknown_field",
     ]
+    variant = {"property": "variant"}
     for text in ("a", "", "[]", "{}", "NaN", "Infinity", '"a', '"\\ud800"', "1e999"):
-        assert faults(scene, funnel_id, property="variant", baseline=text) == [
-            ("baseline", "not_a_scalar")
-        ], text
+        assert refused(scene, funnel_id, **variant, baseline=text) == [NOT_A_SCALAR], text
     for text in ('"b"', "null", "1", '"\\u0000"', str(10**400)):
-        assert faults(scene, funnel_id, property="variant", baseline=text) == [
-            ("baseline", "unknown_cohort")
-        ], text
-    assert faults(scene, funnel_id, property="variant", startAt=scene.at(0)) == [
-        ("endAt", "needs_end")
-    ]
-    assert faults(scene, funnel_id, property="variant", revision=2) == [
-        ("revision", "unknown_revision")
-    ]
-    without_breakdown = scene.attempts("A", "B")
-    assert faults(scene, without_breakdown, property="variant") == [("property", "not_a_breakdown")]
+        assert refused(scene, funnel_id, **variant, baseline=text) == [UNKNOWN_COHORT], text
+    assert refused(scene, funnel_id, **variant, startAt=scene.at(0)) == ["endAt needs_end"]
+    assert refused(scene, funnel_id, **variant, revision=2) == ["revision unknown_revision"]
+    assert refused(scene, scene.attempts("A", "B"), **variant) == ["property not_a_breakdown"]
 
 
 def test_a_comparison_without_units(scene: Scene) -> None:
     funnel_id = funnel(scene)
     record = compare(scene, funnel_id)
-    assert (
-        record["baseline"],
-        record["cohorts"],
-        record["total"],
-        record["leftOut"],
-        record["warnings"],
-    ) == (None, [], 0, 0, [])
-    assert faults(scene, funnel_id, property="variant", baseline="null") == [
-        ("baseline", "unknown_cohort")
-    ]
+    shown = pick(record, "baseline", "cohorts", "total", "leftOut", "warnings")
+    assert shown == (None, [], 0, 0, [])
+    assert refused(scene, funnel_id, property="variant", baseline="null") == [UNKNOWN_COHORT]
 
 
 def test_the_fifty_largest_cohorts_and_the_baseline_are_compared(scene: Scene) -> None:
@@ -356,25 +291,24 @@ def test_the_fifty_largest_cohorts_and_the_baseline_are_compared(scene: Scene) -
     )
     record = compare(scene, funnel_id)
     assert (record["total"], record["leftOut"], len(record["cohorts"])) == (60, 10, 50)
-    assert [row["cohort"]["variant"] for row in record["cohorts"][:5]] == [0, 1, 2, 3, 4]
-    listed = [row["cohort"]["variant"] for row in record["cohorts"]]
+    listed = list(by_value(record))
+    assert listed[:5] == [0, 1, 2, 3, 4]
     [missing, *_] = set(range(60)) - set(listed)
     record = compare(scene, funnel_id, baseline=missing)
     assert (record["total"], record["leftOut"]) == (60, 9)
-    assert [row["cohort"]["variant"] for row in record["cohorts"]] == [*listed, missing]
+    assert list(by_value(record)) == [*listed, missing]
     assert record["cohorts"][-1]["againstBaseline"] is None
     assert record["baseline"]["cohort"] == {"variant": missing}
     for text in ("60", '"0"', '"\\u0000"', "null", str(10**400)):
-        assert faults(scene, funnel_id, property="variant", baseline=text) == [
-            ("baseline", "unknown_cohort")
-        ], text
+        query = {"property": "variant", "baseline": text}
+        assert refused(scene, funnel_id, **query) == [UNKNOWN_COHORT], text
 
 
 def test_built_in_fields_are_compared(scene: Scene) -> None:
     funnel_id = funnel(scene, breakdownProperties=["$source"])
     arm(scene, "a", 3, 1)
     record = compare(scene, funnel_id, property="$source", baseline='"browser"')
-    assert [row["cohort"] for row in record["cohorts"]] == [{"$source": "browser"}]
+    assert column(record["cohorts"], "cohort") == [{"$source": "browser"}]
 
 
 def test_units_assigned_after_entry_cause_a_warning(scene: Scene) -> None:
@@ -385,10 +319,8 @@ def test_units_assigned_after_entry_cause_a_warning(scene: Scene) -> None:
     [warning] = record["warnings"]
     assert warning["code"] == "assigned_after_entry"
     assert warning["message"].startswith("7 attempts have a different value of variant")
-    assert {value: row["conflictingEntryValues"] for value, row in by_value(record).items()} == {
-        "a": 0,
-        "b": 7,
-    }
+    conflicts = {value: row["conflictingEntryValues"] for value, row in by_value(record).items()}
+    assert conflicts == {"a": 0, "b": 7}
     assert scene.results(funnel_id)["dataQuality"]["conflictingEntryValues"]["variant"] == 7
 
 
@@ -429,7 +361,7 @@ def test_open_windows_cause_a_warning_and_limit_the_final_rate(
     arm(scene, "a", 40, 20)
     arm(scene, "b", 32, 8)
     record = compare(scene, funnel_id)
-    assert [warning["code"] for warning in record["warnings"]] == ["too_few", "open_windows"]
+    assert column(record["warnings"], "code") == ["too_few", "open_windows"]
     assert record["warnings"][0]["message"].startswith("2 cohorts have fewer than 30 settled")
     assert record["warnings"][1]["message"].startswith("44 attempts may still complete")
     assert record["summary"] == "There are too few settled attempts to compare values of variant."
@@ -437,7 +369,7 @@ def test_open_windows_cause_a_warning_and_limit_the_final_rate(
     rows = by_value(record)
     assert (rows["b"]["pending"], rows["b"]["finalRate"]) == (24, {"lower": 0.25, "upper": 1.0})
     clock.advance(seconds=HOUR_S)
-    assert [row["finalRate"] for row in compare(scene, funnel_id)["cohorts"]] == [
+    assert column(compare(scene, funnel_id)["cohorts"], "finalRate") == [
         {"lower": 0.5, "upper": 0.5},
         {"lower": 0.25, "upper": 0.25},
     ]
@@ -450,25 +382,16 @@ def test_a_comparison_accepts_period_website_and_revision(scene: Scene) -> None:
     funnel_id = funnel(scene)
     arm(scene, "a", 3, 1)
     scene.story("200000/A 200010/B", attempt="late", variant="z")
-    first = {"startAt": scene.at(0), "endAt": scene.at(DAY_S)}
-    assert {
-        value: row["entered"] for value, row in by_value(compare(scene, funnel_id, **first)).items()
-    } == {"a": 3}
-    assert faults(scene, funnel_id, property="variant", baseline='"z"', **first) == [
-        ("baseline", "unknown_cohort")
-    ]
-    other = scene.client.post(
-        "/api/settings/websites", json={"name": "Blog", "kind": "web"}
-    ).json()["id"]
+    first = scene.period(0, DAY_S)
+    rows = by_value(compare(scene, funnel_id, **first))
+    assert {value: row["entered"] for value, row in rows.items()} == {"a": 3}
+    missing = {"property": "variant", "baseline": '"z"', **first}
+    assert refused(scene, funnel_id, **missing) == [UNKNOWN_COHORT]
+    other = scene.website("Blog")
     assert compare(scene, funnel_id, websiteId=other)["total"] == 0
-    changed = {
-        "name": "B",
-        "countingUnit": "attempt",
-        "attemptProperty": "attempt",
-        "steps": [step("A"), step("C")],
-    }
+    changed = {"name": "B", **ATTEMPTS, "steps": rows_of("AC")}
     assert scene.client.put(f"/api/funnels/{funnel_id}", json=changed).status_code == 200
-    assert faults(scene, funnel_id, property="variant") == [("property", "not_a_breakdown")]
+    assert refused(scene, funnel_id, property="variant") == ["property not_a_breakdown"]
     then = compare(scene, funnel_id, revision=1)
     assert (then["definitionRevision"], then["cohorts"][0]["completed"]) == (1, 1)
 
@@ -489,10 +412,7 @@ def test_intervals_of_a_rate_match_the_literature(
 
     Source: Newcombe 1998, Two-sided confidence intervals for the single proportion.
     """
-    assert wilson_interval(Share(part, whole)) == (
-        pytest.approx(low, abs=5e-5),
-        pytest.approx(high, abs=5e-5),
-    )
+    assert wilson_interval(Share(part, whole)) == pytest.approx((low, high), abs=5e-5)
 
 
 @pytest.mark.parametrize(
@@ -512,10 +432,7 @@ def test_intervals_of_a_difference_match_the_literature(
 
     Source: Newcombe 1998, Interval estimation for the difference between independent proportions.
     """
-    assert newcombe_interval(share, baseline) == (
-        pytest.approx(low, abs=5e-5),
-        pytest.approx(high, abs=5e-5),
-    )
+    assert newcombe_interval(share, baseline) == pytest.approx((low, high), abs=5e-5)
 
 
 def test_p_values_match_the_formulas() -> None:

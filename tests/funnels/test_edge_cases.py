@@ -3,11 +3,11 @@
 They include the last millisecond of the window, unusual names and values, and merges.
 """
 
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any
 
-import httpx
 import pytest
 from litestar.testing import TestClient
 
@@ -17,16 +17,22 @@ from penstock.warehouse.client import Warehouse
 from tests.applications import application
 from tests.cases import cases, full_except
 from tests.conftest import ShiftedClock
-from tests.funnels.scenario import HOUR_S, Json, Scene, by_cohort, outcome, step
-from tests.tenant import BASE_URL, Tenant, sign_up
+from tests.funnels.scenario import (
+    HOUR_S,
+    Json,
+    Scene,
+    by_cohort,
+    column,
+    counts,
+    outcome,
+    pick,
+    step,
+    where,
+)
+from tests.tenant import BASE_URL, Tenant, sign_up, visitor
 from tests.tiers import TIER, Tier
 
 pytestmark = pytest.mark.usefixtures("warehouse")
-
-
-@pytest.fixture
-def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
-    return Scene(workspace, clock)
 
 
 def test_one_event_cannot_complete_two_steps(scene: Scene) -> None:
@@ -60,10 +66,9 @@ def test_the_windows_last_millisecond_counts_and_the_next_does_not(scene: Scene)
 
 def test_the_windows_last_millisecond_counts_for_diagnostic_rows(scene: Scene) -> None:
     scene.story(f"0/A {HOUR_S}/failed {HOUR_S}.001/failed")
-    (row,) = scene.results(scene.attempts("A", step("failed", diagnostic=True), "B"))["aggregate"][
-        "diagnostics"
-    ]
-    assert (row["units"], row["events"]) == (1, 1)
+    report = scene.results(scene.attempts("A", step("failed", diagnostic=True), "B"))
+    [row] = report["aggregate"]["diagnostics"]
+    assert pick(row, "units", "events") == (1, 1)
 
 
 def test_a_completion_after_the_period_counts(scene: Scene) -> None:
@@ -73,10 +78,7 @@ def test_a_completion_after_the_period_counts(scene: Scene) -> None:
 
 def test_an_attempt_that_entered_before_the_period_is_not_counted_again(scene: Scene) -> None:
     scene.story("0/A 50/A 60/B")
-    assert scene.counts(scene.attempts("A", "B"), startAt=scene.at(20), endAt=scene.at(100)) == [
-        0,
-        0,
-    ]
+    assert scene.counts(scene.attempts("A", "B"), **scene.period(20, 100)) == [0, 0]
 
 
 def test_a_visitor_that_entered_before_the_period_may_enter_again(scene: Scene) -> None:
@@ -107,11 +109,10 @@ def test_thirty_rows(scene: Scene) -> None:
     scene.track(scene.item(index, f"seen {index}", attempt="a1") for index in range(0, 20, 2))
     report = scene.results(scene.attempts(*rows))
     assert len(rows) == 30
-    assert [row["count"] for row in report["aggregate"]["steps"]] == [1] * 20
-    assert [
-        (row["afterStep"], row["units"], row["events"])
-        for row in report["aggregate"]["diagnostics"]
-    ] == [(step_number, 1, 1) for step_number in range(1, 21, 2)]
+    assert counts(report) == [1] * 20
+    diagnostics = report["aggregate"]["diagnostics"]
+    figures = [pick(row, "afterStep", "units", "events") for row in diagnostics]
+    assert figures == [(step_number, 1, 1) for step_number in range(1, 21, 2)]
 
 
 UNUSUAL_KEYS = [
@@ -137,36 +138,23 @@ UNUSUAL_KEYS = [
     full_except(["a.b", "ключ 😀"], UNUSUAL_KEYS, "two statements for each key"),
 )
 def test_any_property_key_groups_filters_identifies_and_orders(scene: Scene, key: str) -> None:
-    scene.track(
-        [
-            scene.item(0, "A", **{key: 1}),
-            scene.item(0, "B", **{key: 2}),
-            scene.item(0, "A", other=1),
-        ]
-    )
-    filters = [{"property": key, "operator": "equals", "value": "1"}]
-    visitors = scene.results(
-        scene.funnel(
-            step("A", filters=filters), "B", sequenceProperty=key, breakdownProperties=[key]
-        )
-    )
+    scene.send_event(0, "A", **{key: 1})
+    scene.send_event(0, "B", **{key: 2})
+    scene.send_event(0, "A", other=1)
+    first = step("A", filters=[where(key, value="1")])
+    funnel = scene.funnel(first, "B", sequenceProperty=key, breakdownProperties=[key])
+    visitors = scene.results(funnel)
     assert outcome(visitors["aggregate"]) == (1, 1, 0, 0)
     assert visitors["cohorts"]["data"][0]["cohort"] == {key: 1}
-    assert outcome(scene.results(scene.attempts("A", "B", attemptProperty=key))["aggregate"]) == (
-        1,
-        0,
-        0,
-        1,
-    )
+    attempts = scene.results(scene.attempts("A", "B", attemptProperty=key))
+    assert outcome(attempts["aggregate"]) == (1, 0, 0, 1)
 
 
 def test_keys_with_dots_are_not_paths(scene: Scene) -> None:
     scene.send_event(0, "A", a={"b": "nested"})
     scene.send_event(0, "A", visitor="bob", **{"a.b": "flat"})
-    assert by_cohort(scene.results(scene.funnel("A", "B", breakdownProperties=["a.b"])), "a.b") == {
-        "flat": 1,
-        None: 1,
-    }
+    report = scene.results(scene.funnel("A", "B", breakdownProperties=["a.b"]))
+    assert by_cohort(report, "a.b") == {"flat": 1, None: 1}
 
 
 VALUES: list[tuple[Any, Any]] = [
@@ -198,9 +186,7 @@ def test_values_keep_their_json_type_in_cohorts_and_their_filter(scene: Scene) -
     scene.send_event(0, "A", visitor="without")
     funnel = scene.funnel("A", "B", breakdownProperties=["value"])
     report = scene.results(funnel, pageSize=100)
-    expected: dict[tuple[str, Any], int] = {(type(None).__name__, None): 1}
-    for _, value in VALUES:
-        expected[type(value).__name__, value] = expected.get((type(value).__name__, value), 0) + 1
+    expected = Counter((type(value).__name__, value) for value in [*(v for _, v in VALUES), None])
     entered = {
         (type(row["cohort"]["value"]).__name__, row["cohort"]["value"]): row["entered"]
         for row in report["cohorts"]["data"]
@@ -208,21 +194,16 @@ def test_values_keep_their_json_type_in_cohorts_and_their_filter(scene: Scene) -
     assert entered == expected
     chosen = expected if TIER is Tier.FULL else dict(islice(expected.items(), 0, None, 5))
     for (_, value), count in chosen.items():
-        assert scene.results(funnel, cohort={"value": value})["aggregate"]["entered"] == count, (
-            value
-        )
+        report = scene.results(funnel, cohort={"value": value})
+        assert report["aggregate"]["entered"] == count, value
     assert scene.results(funnel, cohort={"value": "never"})["aggregate"]["entered"] == 0
 
 
 def test_the_cohort_filter_restricts_counts_but_not_data_quality(scene: Scene) -> None:
     funnel = scene.funnel("A", "B", breakdownProperties=["plan", "variant"])
-    for visitor, plan, variant in [
-        ("1", "pro", "a"),
-        ("2", "pro", "b"),
-        ("3", "free", "a"),
-        ("4", None, "a"),
-    ]:
-        scene.send_event(0, "A", visitor=visitor, plan=plan, variant=variant)
+    cohorts = [("pro", "a"), ("pro", "b"), ("free", "a"), (None, "a")]
+    for number, (plan, variant) in enumerate(cohorts):
+        scene.send_event(0, "A", visitor=f"v{number}", plan=plan, variant=variant)
     report = scene.results(funnel, cohort={"plan": "pro"})
     assert report["aggregate"]["entered"] == 2
     assert by_cohort(report, "plan", "variant") == {("pro", "a"): 1, ("pro", "b"): 1}
@@ -231,8 +212,8 @@ def test_the_cohort_filter_restricts_counts_but_not_data_quality(scene: Scene) -
 
 def test_pages_of_cohorts_are_stable_and_a_page_past_the_end_is_empty(scene: Scene) -> None:
     funnel = scene.funnel("A", "B", breakdownProperties=["plan"])
-    for visitor, plan in enumerate(["b", "a", "c", "b", None, "B"]):
-        scene.send_event(0, "A", visitor=f"v{visitor}", plan=plan)
+    for number, plan in enumerate(["b", "a", "c", "b", None, "B"]):
+        scene.send_event(0, "A", visitor=f"v{number}", plan=plan)
     pages = [scene.results(funnel, page=page, pageSize=2)["cohorts"] for page in (1, 2, 3, 4)]
     assert [[row["cohort"]["plan"] for row in page["data"]] for page in pages] == [
         ["b", "B"],
@@ -257,40 +238,24 @@ def test_event_names_with_unusual_characters(scene: Scene) -> None:
         for item in (scene.item(index, name, attempt="all"), scene.item(0, name, attempt=name))
     )
     steps = scene.results(scene.attempts(*UNUSUAL_NAMES))["aggregate"]["steps"]
-    assert [row["value"] for row in steps] == UNUSUAL_NAMES
-    assert [row["count"] for row in steps] == [2, *[1] * (len(UNUSUAL_NAMES) - 1)]
+    assert column(steps, "value") == UNUSUAL_NAMES
+    assert column(steps, "count") == [2, *[1] * (len(UNUSUAL_NAMES) - 1)]
 
 
 def test_page_paths_match_without_query_and_trailing_slash_and_with_stars(scene: Scene) -> None:
-    def page(seconds: float, path: str) -> Json:
-        return {
-            "type": "pageview",
-            "path": path,
-            "visitorId": "ann",
-            "timestamp": scene.at(seconds),
-        }
-
-    scene.track(
-        [
-            page(0, "/shop/?utm=1#top"),
-            page(1, "/shop/shoes/red/"),
-            page(2, "/shop/shoes"),
-            page(3, "/"),
-        ]
-    )
-    rows = [
-        {"type": "Pageview", "value": value} for value in ("/shop/", "/shop/**", "/shop/*", "/")
-    ]
+    paths = ("/shop/?utm=1#top", "/shop/shoes/red/", "/shop/shoes", "/")
+    scene.track(scene.pageview(second, path) for second, path in enumerate(paths))
+    patterns = ("/shop/", "/shop/**", "/shop/*", "/")
+    rows = [{"type": "Pageview", "value": value} for value in patterns]
     report = scene.results(scene.funnel(*rows))
-    assert [row["count"] for row in report["aggregate"]["steps"]] == [1, 1, 1, 1]
+    assert counts(report) == [1, 1, 1, 1]
     assert scene.counts(scene.funnel({"type": "Pageview", "value": "/shop/*/*"}, "B")) == [1, 0]
     assert scene.counts(scene.funnel({"type": "Pageview", "value": "/Shop"}, "B")) == [0, 0]
 
 
 def test_anonymous_first_then_identified_is_one_visitor(scene: Scene) -> None:
     scene.story("0/A", visitor="browser-1", attempt=None)
-    body = {"websiteId": scene.tenant.website_id, "visitorId": "browser-1", "userId": "user-1"}
-    assert scene.client.post("/api/identify", json=body).status_code == 200
+    scene.identify("user-1", "browser-1")
     scene.server_event(10, "B", userId="user-1")
     scene.server_event(20, "C", userId="user-1")
     report = scene.results(scene.funnel("A", "B", "C", conversionWindowSeconds=HOUR_S))
@@ -310,8 +275,7 @@ def test_two_entrants_merged_afterwards_count_once(scene: Scene) -> None:
     scene.server_event(5, "A", userId="user-1")
     scene.story("10/B", visitor="phone", attempt=None)
     assert scene.counts(funnel) == [2, 1]
-    body = {"websiteId": scene.tenant.website_id, "visitorId": "phone", "userId": "user-1"}
-    assert scene.client.post("/api/identify", json=body).json()["merged"] is True
+    assert scene.identify("user-1", "phone")["merged"] is True
     assert scene.counts(funnel) == [1, 1]
 
 
@@ -372,13 +336,12 @@ def test_a_report_without_data_has_rows_of_zeros(scene: Scene, breakdown: list[s
 
 def test_a_hundred_identical_posts_at_once_store_one_event(scene: Scene) -> None:
     def post(_: int) -> Json:
-        return scene.server_event(
-            0, "A", visitorId="ann", eventId="order-1", properties={"attempt": "a1"}
-        )
+        properties = {"attempt": "a1"}
+        return scene.server_event(0, "A", visitorId="ann", eventId="order-1", properties=properties)
 
     with ThreadPoolExecutor(20) as threads:
         receipts = list(threads.map(post, range(100)))
-    assert [receipt["status"] for receipt in receipts].count("accepted") == 1
+    assert column(receipts, "status").count("accepted") == 1
     assert len({receipt["eventId"] for receipt in receipts}) == 1
     report = scene.results(scene.attempts("A", step("A", diagnostic=True), "A"))
     assert report["aggregate"]["diagnostics"][0]["events"] == 1
@@ -392,20 +355,12 @@ def test_a_repeat_after_a_restart_is_a_duplicate(
         tenant = sign_up(before, services.accounts.setup_token)
         scene = Scene(tenant, clock)
         first = scene.server_event(0, "A", visitorId="ann", eventId="order-1")
-        key = tenant.client.headers["Authorization"]
-    with TestClient(
-        application(build_services(settings, clock, warehouse)), base_url=BASE_URL
-    ) as after:
-        body = {
-            "websiteId": tenant.website_id,
-            "event": "A",
-            "timestamp": scene.at(0),
-            "visitorId": "ann",
-            "eventId": "order-1",
-        }
-        answer = after.post("/api/v1/events", json=body, headers={"Authorization": key})
+    restarted = application(build_services(settings, clock, warehouse))
+    with TestClient(restarted, base_url=BASE_URL) as after:
+        scene.client = visitor(after, {"Authorization": scene.client.headers["Authorization"]})
+        again = scene.server_event(0, "A", visitorId="ann", eventId="order-1")
     assert first["status"] == "accepted"
-    assert answer.json() == {**answer.json(), "status": "duplicate", "eventId": first["eventId"]}
+    assert pick(again, "status", "eventId") == ("duplicate", first["eventId"])
 
 
 def test_a_foreign_website_is_unauthorized_and_a_foreign_funnel_not_found(
@@ -416,10 +371,8 @@ def test_a_foreign_website_is_unauthorized_and_a_foreign_funnel_not_found(
     event = {"websiteId": scene.tenant.website_id, "visitorId": "ann", "event": "A"}
     assert stranger.post("/api/v1/events", json=event).status_code == 401
     assert stranger.get(f"/api/funnels/{funnel}/results").status_code == 404
-    own = Scene.funnel(Scene(other_workspace, ShiftedClock()), "A", "B")
-    foreign = stranger.get(
-        f"/api/funnels/{own}/results", params={"websiteId": scene.tenant.website_id}
-    )
+    other = Scene(other_workspace, ShiftedClock())
+    foreign = other.request(other.funnel("A", "B"), "results", websiteId=scene.tenant.website_id)
     assert foreign.status_code == 401
 
 
@@ -447,7 +400,7 @@ def test_a_workspace_cannot_see_another(
 def test_a_malformed_query_names_its_parameter(
     scene: Scene, query: dict[str, str], named: str
 ) -> None:
-    answer = scene.client.get(f"/api/funnels/{scene.attempts('A', 'B')}/results", params=query)
+    answer = scene.request(scene.attempts("A", "B"), "results", **query)
     assert answer.status_code == 400
     assert named in answer.text
 
@@ -455,8 +408,6 @@ def test_a_malformed_query_names_its_parameter(
 @cases("cohort", ['{"plan": "pro"}', '{"variant": ["a"]}', '{"variant": {}}'])
 def test_a_cohort_filter_on_anything_else_is_refused(scene: Scene, cohort: str) -> None:
     funnel = scene.attempts("A", "B", breakdownProperties=["variant"])
-    answer: httpx.Response = scene.client.get(
-        f"/api/funnels/{funnel}/results", params={"cohort": cohort}
-    )
+    answer = scene.request(funnel, "results", cohort=cohort)
     assert answer.status_code == 422
     assert "cohort" in answer.text

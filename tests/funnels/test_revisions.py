@@ -12,14 +12,13 @@ from penstock.funnels.definitions.schema import ValidationContext
 from penstock.funnels.saved.schema import FunnelIn
 from penstock.http.bodies import parse_model
 from tests.conftest import ShiftedClock
+from tests.funnels.answers import code, faults
 from tests.funnels.examples import example_settings
-from tests.funnels.scenario import Scene, outcome, step
+from tests.funnels.scenario import READ_ONLY, Json, Scene, outcome, step, where
 from tests.tenant import Tenant
 
-Json = dict[str, Any]
-
-PLAN = {"property": "plan", "operator": "equals", "value": "pro"}
-AMOUNT = {"property": "amount", "operator": "greater_than", "value": "5"}
+PLAN = where("plan", value="pro")
+AMOUNT = where("amount", "greater_than", "5")
 A, B, C, D = (step(name) for name in "ABCD")
 
 
@@ -53,11 +52,8 @@ def put(client: httpx.Client, path: str, body: Json) -> Json:
 
 
 def definition(record: Json) -> Json:
-    return {
-        name: value
-        for name, value in record.items()
-        if name not in ("id", "name", "revision", "createdAt", "updatedAt", "replacedRevision")
-    }
+    other = (*READ_ONLY, "name", "replacedRevision")
+    return {name: value for name, value in record.items() if name not in other}
 
 
 def test_validation_returns_the_definition_and_saves_nothing(client: httpx.Client) -> None:
@@ -76,31 +72,26 @@ def test_validation_returns_the_definition_and_saves_nothing(client: httpx.Clien
 
 @pytest.mark.usefixtures("warehouse")
 def test_validation_names_every_fault_that_saving_would_name(client: httpx.Client) -> None:
-    bad = {"property": "x", "operator": "matches_regex", "value": "("}
+    bad = where("x", "matches_regex", "(")
     body = {
         "countingUnit": "attempt",
         "steps": [{"type": "Goal", "value": "None"}, {**B, "filters": [bad]}],
         "more": 1,
     }
-    answer, refused = (
-        client.post("/api/funnels/validate", json=body),
-        client.post("/api/funnels", json=body),
-    )
-    assert answer.status_code == refused.status_code == 422
-    assert {(fault["field"], fault["code"]) for fault in answer.json()["errors"]} == {
-        ("name", "required"),
-        ("attemptProperty", "required"),
-        ("steps[0].value", "goal_not_found"),
-        ("steps[1].filters[0].value", "bad_regex"),
-        ("more", "unknown_field"),
+    answer = client.post("/api/funnels/validate", json=body)
+    refused = client.post("/api/funnels", json=body)
+    assert set(faults(answer)) == {
+        "name required",
+        "attemptProperty required",
+        "steps[0].value goal_not_found",
+        "steps[1].filters[0].value bad_regex",
+        "more unknown_field",
     }
+    assert refused.status_code == 422
     assert answer.json()["errors"] == refused.json()["errors"]
-    assert (
-        client.post(
-            "/api/funnels/validate", content=b"{", headers={"Content-Type": "application/json"}
-        ).status_code
-        == 400
-    )
+    json_type = {"Content-Type": "application/json"}
+    broken = client.post("/api/funnels/validate", content=b"{", headers=json_type)
+    assert broken.status_code == 400
 
 
 @pytest.mark.every_database
@@ -181,17 +172,13 @@ def test_revisions_are_deleted_with_their_funnel(
 
 
 @pytest.mark.usefixtures("warehouse")
-def test_results_of_an_earlier_revision(workspace: Tenant, clock: ShiftedClock) -> None:
-    scene, client = Scene(workspace, clock), workspace.client
+def test_results_of_an_earlier_revision(scene: Scene, client: httpx.Client) -> None:
     funnel = scene.attempts("A", "B", breakdownProperties=["plan"])
     scene.story("0/A 10/B", plan="pro")
     put(client, f"/api/funnels/{funnel}", attempts(attemptProperty="attempt", steps=[A, C]))
     now, then = scene.results(funnel), scene.results(funnel, revision=1)
-    assert (
-        now["definitionRevision"],
-        outcome(now["aggregate"]),
-        now["cohorts"]["data"][0]["cohort"],
-    ) == (2, (1, 0, 0, 1), {})
+    assert (now["definitionRevision"], outcome(now["aggregate"])) == (2, (1, 0, 0, 1))
+    assert now["cohorts"]["data"][0]["cohort"] == {}
     assert (then["definitionRevision"], outcome(then["aggregate"])) == (1, (1, 1, 0, 0))
     assert scene.results(funnel, revision=1, cohort={"plan": "pro"})["aggregate"]["entered"] == 1
     times = {name: now[name] for name in ("evaluatedAt", "computedAt", "servedFrom")}
@@ -203,19 +190,15 @@ def test_results_of_an_earlier_revision(workspace: Tenant, clock: ShiftedClock) 
         (0, "greater_than_equal"),
         ("x", "wrong_type"),
     ):
-        answer = client.get(f"/api/funnels/{funnel}/results", params={"revision": revision})
-        assert answer.status_code == 400
-        assert [(fault["field"], fault["code"]) for fault in answer.json()["errors"]] == [
-            ("revision", fault)
-        ]
+        answer = scene.request(funnel, "results", revision=revision)
+        assert faults(answer, 400) == [f"revision {fault}"]
 
 
 @pytest.mark.usefixtures("warehouse")
 def test_an_earlier_revision_counts_by_the_current_goals(
-    workspace: Tenant, clock: ShiftedClock
+    scene: Scene, client: httpx.Client
 ) -> None:
-    scene, client = Scene(workspace, clock), workspace.client
-    goal = client.post("/api/goals", json={"name": "Paid", "match": B}).json()
+    goal = scene.goal("Paid", B)
     funnel = scene.attempts("A", {"type": "Goal", "value": "Paid"})
     scene.story("0/A 10/C")
     put(client, f"/api/funnels/{funnel}", attempts(attemptProperty="attempt", steps=[A, D]))
@@ -226,35 +209,27 @@ def test_an_earlier_revision_counts_by_the_current_goals(
     assert scene.results(funnel)["goals"] == []
 
     assert client.delete(f"/api/goals/{goal['id']}").status_code == 204
-    answer = client.get(f"/api/funnels/{funnel}/results", params={"revision": 1})
-    assert (answer.status_code, answer.json()["code"]) == (409, "goal_gone")
+    answer = scene.request(funnel, "results", revision=1)
+    assert code(answer, 409) == "goal_gone"
     assert "Paid" in answer.json()["detail"]
     assert scene.results(funnel)["aggregate"]["entered"] == 1
 
 
+DONE = {"type": "Pageview", "value": "/done"}
+
+
+def steps(*rows: Json) -> Json:
+    return {"steps": list(rows)}
+
+
 CHANGES: dict[str, tuple[Json, Json, list[str]]] = {
-    "a step added": (
-        {"steps": [A, B, C]},
-        {"steps": [A, B, C, D]},
-        ["Step 4 added after step 3: Event D"],
-    ),
-    "a step added first": ({}, {"steps": [C, A, B]}, ["Step 1 added at the beginning: Event C"]),
-    "a step removed": ({"steps": [A, B, C]}, {"steps": [A, C]}, ["Step 2 (Event B) removed"]),
-    "a step moved": (
-        {"steps": [A, B, C]},
-        {"steps": [B, C, A]},
-        ["Step 1 (Event A) moved: now step 3"],
-    ),
+    "a step added": (steps(A, B, C), steps(A, B, C, D), ["Step 4 added after step 3: Event D"]),
+    "a step added first": ({}, steps(C, A, B), ["Step 1 added at the beginning: Event C"]),
+    "a step removed": (steps(A, B, C), steps(A, C), ["Step 2 (Event B) removed"]),
+    "a step moved": (steps(A, B, C), steps(B, C, A), ["Step 1 (Event A) moved: now step 3"]),
     "a step replaced by two": (
-        {"steps": [A, B, {"type": "Pageview", "value": "/done"}]},
-        {
-            "steps": [
-                A,
-                C,
-                {"type": "Screen view", "value": "D"},
-                {"type": "Pageview", "value": "/done"},
-            ]
-        },
+        steps(A, B, DONE),
+        steps(A, C, {"type": "Screen view", "value": "D"}, DONE),
         [
             "Step 2 now matches Event C instead of Event B",
             "Step 3 added after step 2: Screen view D",
@@ -262,7 +237,7 @@ CHANGES: dict[str, tuple[Json, Json, list[str]]] = {
     ),
     "a step with all it has": (
         {},
-        {"steps": [A, B, {**C, "filters": [PLAN, AMOUNT], "or": [D, {**A, "filters": [PLAN]}]}]},
+        steps(A, B, step("C", filters=[PLAN, AMOUNT]) | {"or": [D, step("A", filters=[PLAN])]}),
         [
             "Step 3 added after step 2: Event C where plan equals pro and amount greater than 5 "
             "or Event D or Event A where plan equals pro"
@@ -270,37 +245,37 @@ CHANGES: dict[str, tuple[Json, Json, list[str]]] = {
     ),
     "a diagnostic row added": (
         {},
-        {"steps": [A, {**C, "diagnostic": True}, B]},
+        steps(A, step("C", diagnostic=True), B),
         ["Diagnostic row after step 1 added: Event C"],
     ),
     "a diagnostic row above the first step": (
         {},
-        {"steps": [{**C, "diagnostic": True}, A, B]},
+        steps(step("C", diagnostic=True), A, B),
         ["Diagnostic row before step 1 added: Event C"],
     ),
     "a step made diagnostic": (
-        {"steps": [A, B, C]},
-        {"steps": [A, {**B, "diagnostic": True}, C]},
+        steps(A, B, C),
+        steps(A, step("B", diagnostic=True), C),
         ["Step 2 (Event B) is now a diagnostic row after step 1"],
     ),
     "a diagnostic row made a step": (
-        {"steps": [A, {**B, "diagnostic": True}, C]},
-        {"steps": [A, B, C]},
+        steps(A, step("B", diagnostic=True), C),
+        steps(A, B, C),
         ["Diagnostic row after step 1 (Event B) is now step 2"],
     ),
     "filters": (
-        {"steps": [A, {**B, "filters": [PLAN]}]},
-        {"steps": [A, {**B, "filters": [AMOUNT]}]},
+        steps(A, step("B", filters=[PLAN])),
+        steps(A, step("B", filters=[AMOUNT])),
         ["Step 2: filter removed: plan equals pro", "Step 2: filter added: amount greater than 5"],
     ),
     "filters in another order": (
-        {"steps": [A, {**B, "filters": [PLAN, AMOUNT]}]},
-        {"steps": [A, {**B, "filters": [AMOUNT, PLAN]}]},
+        steps(A, step("B", filters=[PLAN, AMOUNT])),
+        steps(A, step("B", filters=[AMOUNT, PLAN])),
         ["Step 2: filter: order is now amount greater than 5, plan equals pro"],
     ),
     "options": (
-        {"steps": [A, step("B", "C", "D")]},
-        {"steps": [A, step("B", "A")]},
+        steps(A, step("B", "C", "D")),
+        steps(A, step("B", "A")),
         [
             "Step 2: option removed: Event C",
             "Step 2: option removed: Event D",
@@ -308,13 +283,13 @@ CHANGES: dict[str, tuple[Json, Json, list[str]]] = {
         ],
     ),
     "a group": (
-        {"steps": [A, step("B", "C")]},
-        {"steps": [A, step("B", "C", "D", mode="all_of")]},
+        steps(A, step("B", "C")),
+        steps(A, step("B", "C", "D", mode="all_of")),
         ["Step 2 now needs all of its parts, in any order", "Step 2: part added: Event D"],
     ),
     "no group": (
-        {"steps": [A, step("B", "C", mode="all_of")]},
-        {"steps": [A, step("B", "C")]},
+        steps(A, step("B", "C", mode="all_of")),
+        steps(A, step("B", "C")),
         ["Step 2 now needs any one of its options"],
     ),
     "the unit": (
@@ -348,7 +323,7 @@ CHANGES: dict[str, tuple[Json, Json, list[str]]] = {
     ),
     "a long value": (
         {},
-        {"steps": [A, step("x" * 150)]},
+        steps(A, step("x" * 150)),
         [f"Step 2 now matches Event {'x' * 99}… instead of Event B"],
     ),
 }
