@@ -15,7 +15,7 @@ _AT_MS = DAY_S * 1000
 def evaluate_story(story: str, funnel: Json, **properties: Any) -> tuple[Json, list[MatchedEvent]]:
     """Return the reference evaluation of a unit's story, and its events in the order of a trace.
 
-    properties: of every event.
+    properties: the properties of every event.
     """
     events = []
     for place, (seconds, name, number) in enumerate(EVENT.findall(story)):

@@ -1,7 +1,5 @@
 """Questions without saving, over HTTP: breakdown, filters, window and settled units."""
 
-import csv
-import io
 import json
 from typing import Any
 
@@ -10,12 +8,14 @@ import pytest
 from penstock.funnels.definitions.cost import MAX_COST
 from tests.cases import cases, full_except
 from tests.conftest import ShiftedClock
-from tests.funnels.scenario import DAY_S, HOUR_S, Json, Scene, by_cohort, outcome
+from tests.funnels.answers import faults, fields
+from tests.funnels.scenario import DAY_S, HOUR_S, Json, Scene, by_cohort, outcome, pick, step, where
 from tests.tenant import Tenant
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
-PRO = {"property": "plan", "operator": "equals", "value": "pro"}
+PRO = where("plan", value="pro")
+DAILY = {"conversionWindowSeconds": DAY_S}
 MORE_WINDOWS = pytest.mark.full("more windows")
 EVERY_KIND = ("results", "trend", "timing", "next", "compare", "units", "units/pro", "explain")
 
@@ -36,29 +36,18 @@ def funnel_id(scene: Scene) -> str:
     return scene.attempts("A", "B", conversionWindowSeconds=86_400, breakdownProperties=["plan"])
 
 
+NEEDED: dict[str, Json] = {"compare": {"property": "plan"}, "next": {"step": 1}}
+"""Parameters that a report needs."""
+
+
 def ask(scene: Scene, funnel_id: str, what: str = "results", **query: Any) -> Json:
-    answer = scene.client.get(f"/api/funnels/{funnel_id}/{what}", params=parameters(what, query))
-    assert answer.status_code == 200, answer.text
-    record: Json = answer.json()
-    return record
-
-
-def parameters(what: str, query: Json) -> Json:
-    needed = {"compare": {"property": "plan"}, "next": {"step": 1}}.get(what, {})
-    return {
-        **needed,
-        **{
-            name: json.dumps(value) if name == "filters" and not isinstance(value, str) else value
-            for name, value in query.items()
-        },
-    }
+    return scene.report(funnel_id, what, **{**NEEDED.get(what, {}), **query})
 
 
 def refused(scene: Scene, funnel_id: str, what: str = "results", **query: Any) -> list[str]:
     """Return the fields and codes of the faults."""
-    answer = scene.client.get(f"/api/funnels/{funnel_id}/{what}", params=parameters(what, query))
-    assert answer.status_code == 400, answer.text
-    return [f"{fault['field']} {fault['code']}" for fault in answer.json()["errors"]]
+    answer = scene.request(funnel_id, what, **{**NEEDED.get(what, {}), **query})
+    return faults(answer, 400)
 
 
 # -- Breakdown -----------------------------------------------------------------------------------
@@ -94,24 +83,18 @@ def test_a_key_with_a_comma_stands_in_quotes(scene: Scene, funnel_id: str) -> No
 def test_the_cohort_filter_reads_the_breakdown_of_the_question(
     scene: Scene, funnel_id: str
 ) -> None:
-    cohort = json.dumps({"country": "DE"})
-    assert ask(scene, funnel_id, breakdown="country", cohort=cohort)["aggregate"]["entered"] == 2
-    answer = scene.client.get(
-        f"/api/funnels/{funnel_id}/results",
-        params={"breakdown": "country", "cohort": json.dumps({"plan": "pro"})},
-    )
-    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "cohort.plan")
+    report = ask(scene, funnel_id, breakdown="country", cohort={"country": "DE"})
+    assert report["aggregate"]["entered"] == 2
+    answer = scene.request(funnel_id, "results", breakdown="country", cohort={"plan": "pro"})
+    assert fields(answer, 422) == ["cohort.plan"]
 
 
 def test_compare_takes_a_property_of_the_breakdown(scene: Scene, funnel_id: str) -> None:
     record = ask(scene, funnel_id, "compare", breakdown="country", property="country")
-    assert {row["label"]["country"]: row["entered"] for row in record["cohorts"]} == {
-        "DE": 2,
-        "FR": 2,
-    }
-    assert refused(scene, funnel_id, "compare", breakdown="country", property="plan") == [
-        "property not_a_breakdown"
-    ]
+    entered = {row["label"]["country"]: row["entered"] for row in record["cohorts"]}
+    assert entered == {"DE": 2, "FR": 2}
+    query = {"breakdown": "country", "property": "plan"}
+    assert refused(scene, funnel_id, "compare", **query) == ["property not_a_breakdown"]
 
 
 @cases(
@@ -198,26 +181,20 @@ def test_filters_limit_the_entries_of_a_visitor(scene: Scene) -> None:
 def test_all_filters_must_hold_and_may_name_fields_that_the_funnel_does_not_read(
     scene: Scene, funnel_id: str
 ) -> None:
-    french = {"property": "country", "operator": "equals", "value": "FR"}
+    french = where("country", value="FR")
     assert ask(scene, funnel_id, filters=[PRO, french])["aggregate"]["entered"] == 1
-    unset = {"property": "coupon", "operator": "is_not_set"}
+    unset = where("coupon", "is_not_set")
     report = ask(scene, funnel_id, filters=[unset])
     assert report["aggregate"]["entered"] == 4
     assert report["asked"]["filters"] == [{**unset, "value": ""}]
 
 
 def test_filters_read_touches_of_the_entry(scene: Scene) -> None:
-    scene.track(
-        [
-            {**scene.item(0, "look", "tom"), "utmSource": "mail"},
-            scene.item(5, "A", "tom"),
-            scene.item(6, "A", "sue"),
-        ]
-    )
+    scene.track([{**scene.item(0, "look", "tom"), "utmSource": "mail"}])
+    scene.send_event(5, "A", "tom")
+    scene.send_event(6, "A", "sue")
     funnel_id = scene.funnel("A", "B", conversionWindowSeconds=3600)
-    mail = {"property": "$first_utm_source", "operator": "equals", "value": "mail"}
-    [unit] = ask(scene, funnel_id, "units", filters=[mail])["data"]
-    assert unit["unit"] == "tom"
+    assert scene.names(funnel_id, filters=[where("$first_utm_source", value="mail")]) == ["tom"]
 
 
 def test_a_trace_says_why_a_filter_leaves_a_unit_out(scene: Scene, funnel_id: str) -> None:
@@ -259,13 +236,10 @@ def test_filters_follow_the_rules_of_saved_filters(
 
 
 def test_the_filters_of_a_question_cost_as_much_as_saved_ones(scene: Scene) -> None:
-    item = {"property": "at", "operator": "after", "value": "2024-01-01"}
-    rows = [{"type": "Event", "value": name, "filters": [item] * 20} for name in ("A", "B", "C")]
-    funnel_id = scene.attempts(*rows)
-    assert refused(scene, funnel_id, filters=[item] * 20) == ["filters too_costly"]
-    answer = scene.client.get(
-        f"/api/funnels/{funnel_id}/results", params={"filters": json.dumps([item] * 20)}
-    )
+    filters = [where("at", "after", "2024-01-01")] * 20
+    funnel_id = scene.attempts(*(step(name, filters=filters) for name in "ABC"))
+    answer = scene.request(funnel_id, "results", filters=filters)
+    assert faults(answer, 400) == ["filters too_costly"]
     assert f"the limit is {MAX_COST}" in answer.json()["detail"]
 
 
@@ -285,9 +259,7 @@ def running(workspace: Tenant, clock: ShiftedClock) -> Scene:
 
 
 def test_settled_counts_only_units_whose_window_is_over(running: Scene) -> None:
-    funnel_id = running.attempts(
-        "A", "B", conversionWindowSeconds=86_400, breakdownProperties=["plan"]
-    )
+    funnel_id = running.attempts("A", "B", **DAILY, breakdownProperties=["plan"])
     everything = ask(running, funnel_id)["aggregate"]
     report = ask(running, funnel_id, settled="true")
     total = report["aggregate"]
@@ -296,8 +268,7 @@ def test_settled_counts_only_units_whose_window_is_over(running: Scene) -> None:
     assert total["conversionRate"] == everything["settledRate"]
     assert report["coverage"]["openWindows"] == 0
     assert by_cohort(report, "plan") == {"pro": 2}
-    units = ask(running, funnel_id, "units", settled="true")["data"]
-    assert {unit["unit"] for unit in units} == {"won", "lost"}
+    assert set(running.names(funnel_id, settled="true")) == {"won", "lost"}
     trace = ask(running, funnel_id, "units/early", settled="true")
     assert not trace["selected"]
     assert trace["summary"].endswith(
@@ -315,7 +286,7 @@ def test_the_entry_that_leads_furthest_decides_whether_a_visitor_is_settled(
     funnel_id = scene.funnel("A", "B", conversionWindowSeconds=86_400)
     everything = ask(scene, funnel_id)["aggregate"]
     total = ask(scene, funnel_id, settled="true")["aggregate"]
-    assert (everything["entered"], everything["settled"]) == (2, 1)
+    assert pick(everything, "entered", "settled") == (2, 1)
     assert outcome(total) == (1, 1, 0, 0)
 
 
@@ -345,27 +316,19 @@ def test_every_answer_says_what_was_asked(scene: Scene, funnel_id: str, what: st
     event_id = ask(scene, funnel_id, "units/pro")["events"][0]["eventId"]
     more = {"explain": {"eventId": event_id}, "compare": {"property": "country"}}.get(what, {})
     breakdown = {"breakdown": "country"} if what == "compare" else {}
-    assert ask(scene, funnel_id, what, **more, **breakdown)["asked"] == (
-        {
-            "breakdown": ["country"],
-            "filters": None,
-            "window": None,
-            "settled": False,
-            "segment": None,
-            "internalTraffic": None,
-        }
-        if breakdown
-        else None
-    )
-    question = {"breakdown": "country", "window": "12h", "settled": "true", "filters": [PRO]}
-    assert ask(scene, funnel_id, what, **more, **question)["asked"] == {
+    little = {
         "breakdown": ["country"],
-        "filters": [PRO],
-        "window": "12h",
-        "settled": True,
+        "filters": None,
+        "window": None,
+        "settled": False,
         "segment": None,
         "internalTraffic": None,
     }
+    report = ask(scene, funnel_id, what, **more, **breakdown)
+    assert report["asked"] == (little if breakdown else None)
+    question = {"breakdown": "country", "window": "12h", "settled": "true", "filters": [PRO]}
+    much = {**little, "filters": [PRO], "window": "12h", "settled": True}
+    assert ask(scene, funnel_id, what, **more, **question)["asked"] == much
 
 
 def test_every_kind_of_answer_counts_the_same_units(scene: Scene, funnel_id: str) -> None:
@@ -382,11 +345,9 @@ def test_every_kind_of_answer_counts_the_same_units(scene: Scene, funnel_id: str
 
 
 def test_an_export_counts_the_same_and_says_what_was_asked(scene: Scene, funnel_id: str) -> None:
-    query = {"filters": json.dumps([PRO]), "window": "1h", "breakdown": "country"}
-    file = scene.client.get(f"/api/funnels/{funnel_id}/export", params=query)
-    assert file.status_code == 200, file.text
-    total, *cohorts = csv.DictReader(io.StringIO(file.text.lstrip("\ufeff")))
-    assert (total["entered"], total["completed"], total["asked_window"]) == ("2", "1", "1h")
+    query = {"filters": [PRO], "window": "1h", "breakdown": "country"}
+    total, *cohorts = scene.table(funnel_id, "export", **query)
+    assert pick(total, "entered", "completed", "asked_window") == ("2", "1", "1h")
     assert json.loads(total["asked_filters"]) == [PRO]
     assert json.loads(total["asked_breakdown"]) == ["country"]
     assert total["asked_settled"] in ("false", "0", "False")

@@ -2,18 +2,11 @@
 
 import pytest
 
-from tests.conftest import ShiftedClock
 from tests.funnels.scenario import Scene, step
-from tests.tenant import Tenant
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
 PRO = [{"property": "plan", "operator": "equals", "value": "pro"}]
-
-
-@pytest.fixture
-def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
-    return Scene(workspace, clock)
 
 
 def test_any_event_matches_every_name_of_its_type_and_keeps_its_filters(scene: Scene) -> None:

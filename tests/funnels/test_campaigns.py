@@ -13,7 +13,8 @@ from litestar.testing import TestClient
 from penstock.funnels.campaigns import service
 from tests import user_agents
 from tests.conftest import ShiftedClock
-from tests.funnels.scenario import DAY_S, Json, Scene
+from tests.funnels.answers import code, fields
+from tests.funnels.scenario import DAY_S, Json, Scene, column
 from tests.tenant import Tenant, visitor
 
 pytestmark = pytest.mark.usefixtures("warehouse")
@@ -147,7 +148,7 @@ def test_without_a_funnel_its_figures_are_null_in_any_order_and_page(shop: Scene
     assert (report["coverage"], report["evaluatedAt"], report["funnelId"]) == (None, None, None)
 
     def values(**query: Any) -> list[str | None]:
-        return [row["value"] for row in ask(shop, **query).json()["data"]]
+        return column(ask(shop, **query).json()["data"], "value")
 
     assert values(sort="opens") == ["ads", "mail", None]
     assert values(page=2, pageSize=2) == [None]
@@ -159,11 +160,11 @@ def test_the_period_selects_clicks_opens_and_entries(
     shop: Scene, server: TestClient[Litestar]
 ) -> None:
     funnel_id = shop.attempts("A", "B", breakdownProperties=["plan"])
-    before = {"startAt": shop.at(-DAY_S), "endAt": shop.at(-60)}
+    before = shop.period(-DAY_S, -60)
     for group in ("source", "link"):
         report = ask(shop, funnelId=funnel_id, groupBy=group, **before).json()
         assert (report["data"], report["total"], report["totals"]["clicks"]) == ([], 0, 0)
-    around = {"startAt": shop.at(-60), "endAt": shop.at(DAY_S)}
+    around = shop.period(-60, DAY_S)
     report = ask(shop, funnelId=funnel_id, **around).json()
     assert report["totals"]["entered"] == 0  # The events have no attempt ID.
     assert figures(report)["mail"] == (3, 1, 0, 0, 0, 0)
@@ -176,7 +177,7 @@ def test_the_period_selects_clicks_opens_and_entries(
 
 def test_traffic_over_time_has_each_day_and_the_most_clicked_values(shop: Scene) -> None:
     yesterday = shop.at(0)[:10]
-    period = {"startAt": shop.at(-DAY_S), "endAt": shop.at(DAY_S)}
+    period = shop.period(-DAY_S, DAY_S)
     for group, values in (
         ("source", {"mail": 3, "ads": 1}),
         ("medium", {"email": 3, None: 1}),
@@ -190,7 +191,7 @@ def test_traffic_over_time_has_each_day_and_the_most_clicked_values(shop: Scene)
         assert [sum(row[name] for row in report["data"]) for name in FIGURES[:3]] == [4, 2, 1]
         busy = [row for row in report["data"] if row["clicks"]]
         assert {row["from"][:10] for row in busy} <= {yesterday, shop.at(600)[:10]}
-    before = {"startAt": shop.at(-9 * DAY_S), "endAt": shop.at(-8 * DAY_S)}
+    before = shop.period(-9 * DAY_S, -8 * DAY_S)
     quiet = ask(shop, "/api/attribution/trend", interval="month", **before).json()
     assert {row["clicks"] for row in quiet["data"]} == {0}
     assert quiet["values"] == []
@@ -198,8 +199,7 @@ def test_traffic_over_time_has_each_day_and_the_most_clicked_values(shop: Scene)
 
 def test_traffic_over_time_needs_a_period(workspace: Tenant) -> None:
     answer = workspace.client.get("/api/attribution/trend")
-    assert answer.status_code == 400
-    assert [fault["field"] for fault in answer.json()["errors"]] == ["startAt", "endAt"]
+    assert fields(answer) == ["startAt", "endAt"]
 
 
 def test_the_export_has_every_row(shop: Scene) -> None:
@@ -225,7 +225,7 @@ def test_the_export_has_every_row(shop: Scene) -> None:
 
 def test_bad_parameters_are_refused(workspace: Tenant) -> None:
     start = "2026-01-01T00:00:00Z"
-    for query, fields in (
+    for query, named in (
         ({"groupBy": "term", "touch": "middle"}, {"groupBy", "touch"}),
         ({"sort": "conversionRate", "startAt": start}, {"sort", "endAt"}),
         ({"timezone": "Europe/Berlin"}, {"timezone"}),
@@ -233,7 +233,7 @@ def test_bad_parameters_are_refused(workspace: Tenant) -> None:
         for path in ("/api/attribution", "/api/attribution/export"):
             answer = workspace.client.get(path, params=query)
             assert answer.status_code == 400, answer.text
-            assert {error["field"] for error in answer.json()["errors"]} == fields
+            assert {error["field"] for error in answer.json()["errors"]} == named
 
 
 def test_a_funnel_of_another_workspace_is_unknown(
@@ -241,7 +241,7 @@ def test_a_funnel_of_another_workspace_is_unknown(
 ) -> None:
     funnel_id = Scene(other_workspace, clock).funnel("A", "B")
     answer = workspace.client.get("/api/attribution", params={"funnelId": funnel_id})
-    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+    assert code(answer, 404) == "not_found"
 
 
 def test_a_report_by_link_has_a_limit_of_clicked_links(

@@ -14,11 +14,6 @@ pytestmark = pytest.mark.usefixtures("warehouse")
 NO_WINDOW = "No conversion window: unfinished visitors stay pending."
 
 
-@pytest.fixture
-def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
-    return Scene(workspace, clock)
-
-
 @pytest.mark.parametrize("name", ["A", "unrelated"])
 def test_an_event_of_1970_does_not_hide_that_the_period_begins_before_history(
     scene: Scene, name: str
@@ -27,7 +22,7 @@ def test_an_event_of_1970_does_not_hide_that_the_period_begins_before_history(
     scene.track([{**item, "timestamp": "1970-01-20T16:13:20Z"}])
     scene.story("0/A 60/B")
     funnel = scene.attempts("A", "B")
-    period = {"startAt": scene.at(-DAY_S), "endAt": scene.at(DAY_S)}
+    period = scene.period(-DAY_S, DAY_S)
     coverage = scene.results(funnel, **period)["coverage"]
     assert (coverage["periodBeginsBeforeHistory"], coverage["complete"]) == (True, False)
     assert coverage["firstEventAt"] == "1970-01-20T16:13:20.000Z"
@@ -35,14 +30,14 @@ def test_an_event_of_1970_does_not_hide_that_the_period_begins_before_history(
         "The period begins before history: no event is retained from the two years before "
         f"{scene.at(0)}."
     ]
-    later = {"startAt": scene.at(30), "endAt": scene.at(DAY_S)}
+    later = scene.period(30, DAY_S)
     assert scene.results(funnel, **later)["coverage"]["complete"] is True
     assert scene.results(funnel)["coverage"]["complete"] is True
 
 
 def test_a_period_after_all_events_is_within_history(scene: Scene) -> None:
     scene.story("0/A 60/B")
-    period = {"startAt": scene.at(DAY_S), "endAt": scene.at(2 * DAY_S)}
+    period = scene.period(DAY_S, 2 * DAY_S)
     coverage = scene.results(scene.attempts("A", "B"), **period)["coverage"]
     assert (coverage["periodBeginsBeforeHistory"], coverage["complete"]) == (False, True)
 

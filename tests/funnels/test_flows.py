@@ -5,22 +5,14 @@ from typing import Any
 import pytest
 
 from tests.conftest import ShiftedClock
+from tests.funnels.answers import fields
 from tests.funnels.scenario import HOUR_S, Json, Scene
-from tests.tenant import Tenant
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
 
-@pytest.fixture
-def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
-    return Scene(workspace, clock)
-
-
 def read_flows(scene: Scene, funnel_id: str, **query: Any) -> Json:
-    answer = scene.client.get(f"/api/funnels/{funnel_id}/flows", params=query)
-    assert answer.status_code == 200, answer.text
-    record: Json = answer.json()
-    return record
+    return scene.report(funnel_id, "flows", **query)
 
 
 def tree(record: Json) -> dict[str, Any]:
@@ -93,6 +85,5 @@ def test_cohort_and_outcome_limit_the_units(scene: Scene, clock: ShiftedClock) -
     ("query", "field"), [({"step": 2}, "step"), ({"where": "here"}, "where"), ({"of": "x"}, "of")]
 )
 def test_a_wrong_parameter_is_refused(scene: Scene, query: Json, field: str) -> None:
-    answer = scene.client.get(f"/api/funnels/{scene.attempts('A', 'B')}/flows", params=query)
-    assert answer.status_code == 400, answer.text
-    assert [fault["field"] for fault in answer.json()["errors"]] == [field]
+    answer = scene.request(scene.attempts("A", "B"), "flows", **query)
+    assert fields(answer) == [field]

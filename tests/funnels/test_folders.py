@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from tests.cases import cases
+from tests.funnels.scenario import column
 from tests.tenant import Tenant
 
 Json = dict[str, Any]
@@ -35,7 +36,7 @@ def move(client: httpx.Client, funnel: Json, folder: str | None) -> httpx.Respon
 
 
 def listed(client: httpx.Client, **query: Any) -> list[str]:
-    return [record["name"] for record in client.get("/api/funnels", params=query).json()["data"]]
+    return column(client.get("/api/funnels", params=query).json()["data"], "name")
 
 
 @pytest.mark.every_database

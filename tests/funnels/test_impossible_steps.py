@@ -6,7 +6,7 @@ import pytest
 
 from tests.cases import cases
 from tests.conftest import ShiftedClock
-from tests.funnels.scenario import HOUR_S, Json, Scene, step
+from tests.funnels.scenario import HOUR_S, Json, Scene, column, counts, step
 from tests.tenant import Tenant
 
 pytestmark = pytest.mark.usefixtures("warehouse")
@@ -61,13 +61,13 @@ def test_a_step_that_no_event_can_complete_is_named(
     report = scene.results(scene.attempts(*rows))
     assert impossible(report) == expected
     if messages is not None:
-        assert [row["message"] for row in report["impossibleSteps"]] == messages
+        assert column(report["impossibleSteps"], "message") == messages
 
 
 def test_visitors_need_no_attempt_id(scene: Scene) -> None:
     funnel_id = scene.funnel("B", "N", "A", conversionWindowSeconds=HOUR_S)
     report = scene.results(funnel_id)
-    assert [row["count"] for row in report["aggregate"]["steps"]] == [1, 1, 0]
+    assert counts(report) == [1, 1, 0]
     assert impossible(report) == []
 
 
@@ -76,11 +76,11 @@ def test_only_events_of_the_period_and_its_windows_count(scene: Scene) -> None:
     scene.story(f"{4 * HOUR_S}/C", attempt="a3")
     funnel_id = scene.attempts("A", "C")
     assert impossible(scene.results(funnel_id)) == []
-    early = {"startAt": scene.at(0), "endAt": scene.at(HOUR_S)}
+    early = scene.period(0, HOUR_S)
     assert impossible(scene.results(funnel_id, **early)) == [(2, "no_events", 0)]
-    late = {"startAt": scene.at(2 * HOUR_S), "endAt": scene.at(3 * HOUR_S)}
+    late = scene.period(2 * HOUR_S, 3 * HOUR_S)
     assert impossible(scene.results(funnel_id, **late)) == [(2, "no_events", 0)]
-    later = {"startAt": scene.at(2 * HOUR_S), "endAt": scene.at(3 * HOUR_S + 1)}
+    later = scene.period(2 * HOUR_S, 3 * HOUR_S + 1)
     assert impossible(scene.results(funnel_id, **later)) == []
 
 

@@ -6,18 +6,11 @@ from typing import Any
 import pytest
 
 from tests.cases import cases, full_except
-from tests.conftest import ShiftedClock
-from tests.funnels.scenario import Json, Scene, by_cohort, outcome
-from tests.tenant import Tenant
+from tests.funnels.scenario import Json, Scene, by_cohort, column, outcome
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
 CAFE = ["/café", "/caf%C3%A9", "/caf%c3%a9", "/cafe\u0301", "/cafe%CC%81"]
-
-
-@pytest.fixture
-def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
-    return Scene(workspace, clock)
 
 
 @pytest.fixture
@@ -48,7 +41,7 @@ def path_filter(operator: str, value: Any) -> Json:
 def test_steps_match_every_spelling(cafe: Scene, path: str) -> None:
     report = cafe.results(cafe.funnel(page(path), page(f"{path}/a%20b"), "ordered"))
     steps = report["aggregate"]["steps"]
-    assert [row["count"] for row in steps] == [5, 5, 5]
+    assert column(steps, "count") == [5, 5, 5]
     assert steps[0]["value"] == path  # The value is shown as saved.
 
 
@@ -58,7 +51,7 @@ def test_patterns_match_every_spelling(cafe: Scene) -> None:
     ]  # fmt: skip
     rows = [{**page(pattern), "diagnostic": True} for pattern in patterns]
     report = cafe.results(cafe.funnel(page("/caf*"), *rows, "ordered"))["aggregate"]
-    assert [row["count"] for row in report["steps"]] == [5, 5]
+    assert column(report["steps"], "count") == [5, 5]
     units = {row["value"]: row["units"] for row in report["diagnostics"]}
     assert units == dict.fromkeys(patterns, 5)
 
@@ -100,7 +93,7 @@ def test_filters_of_the_path_match_every_spelling(cafe: Scene, subtests: pytest.
             for operator, value, _ in group
         ]
         report = cafe.results(cafe.funnel(page("/café"), page("/café/a b"), *rows))["aggregate"]
-        assert [row["count"] for row in report["steps"]] == [5, 5]
+        assert column(report["steps"], "count") == [5, 5]
         for (operator, value, count), row in zip(group, report["diagnostics"], strict=True):
             with subtests.test(operator, value=value):
                 assert row["units"] == count
@@ -126,7 +119,5 @@ def test_the_catalogue_has_one_path_and_finds_it_by_every_spelling(cafe: Scene) 
         [value] = fetch("values", property="$path", search=search)
         assert (value["value"], value["count"]) == ("/café/a%20b", 10)
     for path in CAFE:
-        assert [seen["property"] for seen in fetch("properties", event=path, search="$path")] == [
-            "$path"
-        ]
+        assert column(fetch("properties", event=path, search="$path"), "property") == ["$path"]
         assert fetch("values", property="$path", event=path)

@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 from tests.cases import cases
-from tests.conftest import ShiftedClock
 from tests.funnels.scenario import Json, Scene, step
-from tests.tenant import Tenant
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
@@ -19,11 +17,6 @@ ROWS = (
     step("B", "C"),
     step("D", name="Paid"),
 )
-
-
-@pytest.fixture
-def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
-    return Scene(workspace, clock)
 
 
 def record(scene: Scene, funnel_id: str) -> Json:
@@ -112,7 +105,7 @@ def test_the_verdict_names_the_steps_of_the_largest_loss(
     for number in range(40):
         scene.story("0/A 10/B 20/C" if number < 10 else "0/A", attempt=f"a{number}")
     funnel_id = scene.attempts(*rows)
-    verdict = scene.client.get(f"/api/funnels/{funnel_id}/verdict").json()
+    verdict = scene.report(funnel_id, "verdict")
     assert any(words in sentence["text"] for sentence in verdict["sentences"]), verdict
 
 

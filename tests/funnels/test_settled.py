@@ -1,15 +1,13 @@
 """Settled rates over HTTP: they count only units whose window has ended."""
 
-import csv
 import io
-import json
 from typing import Any
 
 import pyarrow.parquet as parquet
 import pytest
 
 from tests.conftest import ShiftedClock
-from tests.funnels.scenario import DAY_S, Json, Scene
+from tests.funnels.scenario import DAY_S, Json, Scene, column, pick
 from tests.tenant import Tenant
 
 pytestmark = pytest.mark.usefixtures("warehouse")
@@ -42,13 +40,6 @@ def funnel_id(scene: Scene) -> str:
     return scene.attempts("A", "B", conversionWindowSeconds=WEEK_S, breakdownProperties=["plan"])
 
 
-def read(scene: Scene, funnel_id: str, what: str, **query: Any) -> Json:
-    answer = scene.client.get(f"/api/funnels/{funnel_id}/{what}", params=query)
-    assert answer.status_code == 200, answer.text
-    record: Json = answer.json()
-    return record
-
-
 def settled(part: Json) -> list[Any]:
     return [part[name] for name in SETTLED]
 
@@ -57,7 +48,7 @@ def test_the_settled_rate_leaves_out_units_whose_window_is_open(
     scene: Scene, funnel_id: str
 ) -> None:
     total = scene.results(funnel_id)["aggregate"]
-    assert (total["entered"], total["completed"], total["pending"]) == (7, 3, 1)
+    assert pick(total, "entered", "completed", "pending") == (7, 3, 1)
     assert settled(total) == [4, 0.25, 2]
     assert total["conversionRate"] == 0.4286
     assert total["finalRate"] == {"lower": 0.4286, "upper": 0.5714}
@@ -72,24 +63,15 @@ def test_each_cohort_has_its_own_settled_rate(scene: Scene, funnel_id: str) -> N
 
 def test_steps_count_the_settled_units_that_reached_them(scene: Scene, funnel_id: str) -> None:
     first, second = scene.results(funnel_id)["aggregate"]["steps"]
-    assert (first["settled"], first["settledFromStart"], first["settledFromPrevious"]) == (
-        4,
-        1.0,
-        None,
-    )
-    assert (second["settled"], second["settledFromStart"], second["settledFromPrevious"]) == (
-        1,
-        0.25,
-        0.25,
-    )
+    figures = ("settled", "settledFromStart", "settledFromPrevious")
+    assert pick(first, *figures) == (4, 1.0, None)
+    assert pick(second, *figures) == (1, 0.25, 0.25)
 
 
 def test_seven_days_of_a_seven_day_window_have_no_settled_rate(
     scene: Scene, funnel_id: str
 ) -> None:
-    total = scene.results(funnel_id, startAt=scene.at(6 * DAY_S), endAt=scene.at(10 * DAY_S))[
-        "aggregate"
-    ]
+    total = scene.results(funnel_id, **scene.period(6 * DAY_S, 10 * DAY_S))["aggregate"]
     assert settled(total) == [0, None, 2]
     assert total["droppedOff"] == 0
 
@@ -103,18 +85,8 @@ def test_nothing_settles_without_a_window(scene: Scene) -> None:
 def test_buckets_have_settled_rates_and_the_bounds_that_open_ones_can_reach(
     scene: Scene, funnel_id: str
 ) -> None:
-    buckets = [
-        bucket
-        for bucket in read(
-            scene,
-            funnel_id,
-            "trend",
-            interval="day",
-            startAt=scene.at(0),
-            endAt=scene.at(10 * DAY_S),
-        )["data"]
-        if bucket["entered"]
-    ]
+    trend = scene.report(funnel_id, "trend", interval="day", **scene.period(0, 10 * DAY_S))
+    buckets = [bucket for bucket in trend["data"] if bucket["entered"]]
     assert [settled(bucket) for bucket in buckets] == [
         [2, 0.5, 0],
         [2, 0.0, 0],
@@ -122,27 +94,16 @@ def test_buckets_have_settled_rates_and_the_bounds_that_open_ones_can_reach(
         [0, None, 1],
         [0, None, 0],
     ]
-    assert [bucket["finalRate"] for bucket in buckets] == [
-        None,
-        None,
-        None,
-        None,
-        {"lower": 0.0, "upper": 1.0},
-    ]
+    assert column(buckets, "finalRate") == [None, None, None, None, {"lower": 0.0, "upper": 1.0}]
 
 
 def test_an_export_has_settled_rates_in_every_format(scene: Scene, funnel_id: str) -> None:
-    url = f"/api/funnels/{funnel_id}/export"
-
-    def body(table_format: str) -> bytes:
-        return scene.client.get(url, params={"format": table_format}).content
-
-    rows = list(csv.DictReader(io.StringIO(body("csv").decode())))
     names = ("settled", "settled_rate", "early_completions")
-    assert [rows[0][name] for name in names] == ["4", "0.25", "2"]
-    table = parquet.read_table(io.BytesIO(body("parquet"))).to_pylist()
-    assert [table[0][name] for name in names] == [4, 0.25, 2]
-    assert [json.loads(body("json"))[0][name] for name in names] == [4, 0.25, 2]
+    assert pick(scene.table(funnel_id, "export")[0], *names) == ("4", "0.25", "2")
+    file = io.BytesIO(scene.request(funnel_id, "export", format="parquet").content)
+    assert pick(parquet.read_table(file).to_pylist()[0], *names) == (4, 0.25, 2)
+    rows = scene.request(funnel_id, "export", format="json").json()
+    assert pick(rows[0], *names) == (4, 0.25, 2)
 
 
 def test_a_comparison_of_settled_units_does_not_count_pending_units_as_lost(
@@ -157,10 +118,9 @@ def test_a_comparison_of_settled_units_does_not_count_pending_units_as_lost(
         scene.story(f"0/A{done}", attempt=f"b {number}", variant="b")
     for number in range(20):
         scene.story(f"{new}/A", attempt=f"new {number}", variant="b")
-    funnel_id = scene.attempts(
-        "A", "B", conversionWindowSeconds=WEEK_S, breakdownProperties=["variant"]
-    )
-    record = read(scene, funnel_id, "compare", property="variant", baseline='"a"')
+    window = {"conversionWindowSeconds": WEEK_S}
+    funnel_id = scene.attempts("A", "B", **window, breakdownProperties=["variant"])
+    record = scene.report(funnel_id, "compare", property="variant", baseline='"a"')
     cohorts = {row["cohort"]["variant"]: row for row in record["cohorts"]}
     b = cohorts["b"]
     assert b["conversionRate"] == 0.3333
@@ -174,10 +134,9 @@ def test_a_comparison_of_settled_units_does_not_count_pending_units_as_lost(
 
 
 def test_a_comparison_without_settled_units_makes_no_settled_claim(scene: Scene) -> None:
-    funnel_id = scene.attempts(
-        "A", "B", conversionWindowSeconds=30 * DAY_S, breakdownProperties=["plan"]
-    )
-    for cohort in read(scene, funnel_id, "compare", property="plan")["cohorts"]:
+    window = {"conversionWindowSeconds": 30 * DAY_S}
+    funnel_id = scene.attempts("A", "B", **window, breakdownProperties=["plan"])
+    for cohort in scene.report(funnel_id, "compare", property="plan")["cohorts"]:
         assert settled(cohort)[:2] == [0, None]
         assert cohort["settledRateInterval"] is None
         assert cohort["settledAgainstBaseline"] is None

@@ -1,16 +1,12 @@
 """First and last touches as breakdowns and filters, over HTTP. See docs/funnels.md."""
 
-import csv
-import json
-from io import StringIO
 from typing import Any
 
-import httpx
 import pytest
 
 from penstock.warehouse.client import Warehouse
-from tests.conftest import ShiftedClock
-from tests.funnels.scenario import DAY_S, Json, Scene, by_cohort, step
+from tests.funnels.answers import code
+from tests.funnels.scenario import DAY_S, Json, Scene, by_cohort, column, pick, step, where
 from tests.tenant import Tenant
 
 pytestmark = pytest.mark.usefixtures("warehouse")
@@ -18,20 +14,9 @@ pytestmark = pytest.mark.usefixtures("warehouse")
 FIRST, LAST = "$first_utm_source", "$last_utm_source"
 
 
-@pytest.fixture
-def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
-    return Scene(workspace, clock)
-
-
 def view(scene: Scene, seconds: float, query: str, visitor: str = "ann") -> Json:
     """Send a page view with this query in its URL."""
-    return {
-        "type": "pageview",
-        "path": "/",
-        "url": f"https://shop.example/?{query}",
-        "visitorId": visitor,
-        "timestamp": scene.at(seconds),
-    }
+    return {**scene.pageview(seconds, "/", visitor), "url": f"https://shop.example/?{query}"}
 
 
 def source(scene: Scene, seconds: float, name: str, visitor: str = "ann") -> Json:
@@ -41,13 +26,6 @@ def source(scene: Scene, seconds: float, name: str, visitor: str = "ann") -> Jso
 def signed_up(scene: Scene, **definition: Any) -> str:
     usual: Json = {"conversionWindowSeconds": DAY_S, "breakdownProperties": [FIRST, LAST]}
     return scene.funnel("A", "B", **{**usual, **definition})
-
-
-def ask(scene: Scene, funnel_id: str, kind: str, **query: Any) -> Json:
-    answer: httpx.Response = scene.client.get(f"/api/funnels/{funnel_id}/{kind}", params=query)
-    assert answer.status_code == 200, answer.text
-    body: Json = answer.json()
-    return body
 
 
 @pytest.fixture
@@ -96,7 +74,7 @@ def test_which_touches_an_entry_has(scene: Scene) -> None:
         scene.track([scene.item(5, "A", visitor), *items])
     names = [FIRST, LAST, "$last_utm_campaign"]
     funnel_id = signed_up(scene, breakdownProperties=names)
-    units = ask(scene, funnel_id, "units")["data"]
+    units = scene.report(funnel_id, "units")["data"]
     assert {unit["unit"]: tuple(unit["cohort"].values()) for unit in units} == {
         "one touch gives all fields": ("mail", None, "may"),
         "any parameter makes a touch": ("mail", None, None),
@@ -113,9 +91,7 @@ def test_touches_that_arrive_late_or_by_a_merge_count_in_the_next_report(scene: 
     scene.track([source(scene, 2, "ads", "after-login")])
     assert by_cohort(scene.results(funnel_id), FIRST, LAST) == {("ads", "ads"): 1}
     scene.track([source(scene, 0, "mail", "before-login")])
-    for visitor_id in ("before-login", "after-login"):
-        body = {"websiteId": scene.tenant.website_id, "visitorId": visitor_id, "userId": "ann"}
-        assert scene.client.post("/api/identify", json=body).status_code == 200
+    scene.identify("ann", "before-login", "after-login")
     assert by_cohort(scene.results(funnel_id), FIRST, LAST) == {("mail", "ads"): 1}
 
 
@@ -143,24 +119,20 @@ def test_an_attempt_has_the_touches_of_the_visitor_of_its_entry(scene: Scene) ->
     scene.story("6/B", visitor="bob", attempt="handed over")
     funnel_id = scene.attempts("A", "B", breakdownProperties=[FIRST, LAST])
     # Tied entries keep the values on which they agree.
-    assert {unit["unit"]: unit["cohort"] for unit in ask(scene, funnel_id, "units")["data"]} == {
+    assert {unit["unit"]: unit["cohort"] for unit in scene.report(funnel_id, "units")["data"]} == {
         "tied": {FIRST: None, LAST: "ads"},
         "handed over": {FIRST: "mail", LAST: "ads"},
     }
 
 
-def condition(name: str, value: str, operator: str = "equals") -> list[Json]:
-    return [{"property": name, "operator": operator, "value": value}]
-
-
 def test_a_filter_of_step_1_reads_the_touch_at_the_entry(campaigns: Scene) -> None:
     for filters, expected in (
-        (condition(LAST, "ads"), [2, 2]),
-        (condition(FIRST, "mail"), [1, 1]),
-        (condition(LAST, "tv"), [0, 0]),
-        (condition(LAST, "", "is_not_set"), [1, 0]),
+        (where(LAST, value="ads"), [2, 2]),
+        (where(FIRST, value="mail"), [1, 1]),
+        (where(LAST, value="tv"), [0, 0]),
+        (where(LAST, "is_not_set", ""), [1, 0]),
     ):
-        first = step("A", filters=filters)
+        first = step("A", filters=[filters])
         funnel_id = campaigns.funnel(first, "B", conversionWindowSeconds=DAY_S)
         assert campaigns.counts(funnel_id) == expected
 
@@ -168,11 +140,9 @@ def test_a_filter_of_step_1_reads_the_touch_at_the_entry(campaigns: Scene) -> No
 def test_a_filter_of_a_later_step_or_a_goal_reads_the_touch_at_that_event(
     campaigns: Scene,
 ) -> None:
-    filters = condition(LAST, "tv")
-    match = {"type": "Event", "value": "B", "filters": filters}
-    body = {"name": "Paid after TV", "match": match}
-    assert campaigns.client.post("/api/goals", json=body).status_code == 201
-    for later in (step("B", filters=filters), {"type": "Goal", "value": "Paid after TV"}):
+    paid = step("B", filters=[where(LAST, value="tv")])
+    campaigns.goal("Paid after TV", paid)
+    for later in (paid, {"type": "Goal", "value": "Paid after TV"}):
         funnel_id = campaigns.funnel("A", later, conversionWindowSeconds=DAY_S)
         assert campaigns.counts(funnel_id) == [3, 1]
 
@@ -180,31 +150,26 @@ def test_a_filter_of_a_later_step_or_a_goal_reads_the_touch_at_that_event(
 @pytest.mark.slow("asks every kind of report")
 def test_all_other_queries_have_the_same_cohorts(campaigns: Scene) -> None:
     funnel_id = signed_up(campaigns, breakdownProperties=[LAST])
-    ads = {"cohort": json.dumps({LAST: "ads"})}
-    assert campaigns.results(funnel_id, cohort={LAST: "ads"})["aggregate"]["entered"] == 2
-    assert sorted(unit["unit"] for unit in ask(campaigns, funnel_id, "units", **ads)["data"]) == [
-        "ann",
-        "cid",
-    ]
-    trend = ask(campaigns, funnel_id, "trend", **ads)["data"]
+    ads = {"cohort": {LAST: "ads"}}
+    assert campaigns.results(funnel_id, **ads)["aggregate"]["entered"] == 2
+    assert sorted(campaigns.names(funnel_id, **ads)) == ["ann", "cid"]
+    trend = campaigns.report(funnel_id, "trend", **ads)["data"]
     assert sum(bucket["entered"] for bucket in trend) == 2
-    assert ask(campaigns, funnel_id, "timing", **ads)["overall"]["units"] == 2
-    assert ask(campaigns, funnel_id, "next", step=1, cohort=json.dumps({LAST: None}))["data"]
-    compared = ask(campaigns, funnel_id, "compare", property=LAST, baseline='"ads"')
-    assert [(row["cohort"][LAST], row["entered"]) for row in compared["cohorts"]] == [
-        ("ads", 2),
-        (None, 1),
+    assert campaigns.report(funnel_id, "timing", **ads)["overall"]["units"] == 2
+    assert campaigns.report(funnel_id, "next", step=1, cohort={LAST: None})["data"]
+    compared = campaigns.report(funnel_id, "compare", property=LAST, baseline='"ads"')
+    entered = [(row["cohort"][LAST], row["entered"]) for row in compared["cohorts"]]
+    assert entered == [("ads", 2), (None, 1)]
+    rows = campaigns.table(funnel_id, "export")
+    assert list(rows[0])[:3] == ["row", LAST, "entered"]
+    assert [pick(row, "row", LAST, "entered") for row in rows] == [
+        ("total", "", "3"),
+        ("cohort", "ads", "2"),
+        ("cohort", "Unknown", "1"),
     ]
-    rows = campaigns.client.get(f"/api/funnels/{funnel_id}/export?format=csv").text
-    assert [row[:3] for row in csv.reader(StringIO(rows))] == [
-        ["row", LAST, "entered"],
-        ["total", "", "3"],
-        ["cohort", "ads", "2"],
-        ["cohort", "Unknown", "1"],
-    ]
-    traced = ask(campaigns, funnel_id, "units/ann")
+    traced = campaigns.report(funnel_id, "units/ann")
     assert traced["entryValues"][LAST]["value"] == "ads"
-    assert [conflict["value"] for conflict in traced["conflicts"]] == ["tv"]
+    assert column(traced["conflicts"], "value") == ["tv"]
 
 
 def test_a_preview_breaks_down_by_touch(campaigns: Scene) -> None:
@@ -214,14 +179,8 @@ def test_a_preview_breaks_down_by_touch(campaigns: Scene) -> None:
 
 
 def test_events_missing_long_before_the_period_make_a_report_incomplete(campaigns: Scene) -> None:
-    body = {
-        "websiteId": campaigns.tenant.website_id,
-        "from": campaigns.at(-DAY_S),
-        "to": campaigns.at(5),
-    }
-    deletion = campaigns.tenant.browser.post("/api/deletions", json=body)
-    assert deletion.status_code in (201, 202), deletion.text
-    period = {"startAt": campaigns.at(15), "endAt": campaigns.at(DAY_S)}
+    campaigns.delete(**{"from": campaigns.at(-DAY_S), "to": campaigns.at(5)})
+    period = campaigns.period(15, DAY_S)
     for properties, gaps in (([LAST], 1), (["plan"], 0)):
         funnel_id = signed_up(campaigns, breakdownProperties=properties)
         assert len(campaigns.results(funnel_id, **period)["coverage"]["gaps"]) == gaps
@@ -247,5 +206,5 @@ def test_too_many_touches_for_the_memory_limit_are_an_error_that_names_it(
     scene.tenant.browser.patch("/api/settings/workspace", json=limit).raise_for_status()
     warehouse.command(_MANY_TOUCHES, {"website": website, "count": 600_000})
     answer = scene.client.get("/api/attribution", params={"funnelId": funnel_id})
-    assert (answer.status_code, answer.json().get("code")) == (503, "query_too_large")
+    assert code(answer, 503) == "query_too_large"
     assert "104,857,600 bytes of memory, the limit queryMemoryBytes" in answer.json()["detail"]

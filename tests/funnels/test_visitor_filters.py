@@ -1,15 +1,13 @@
 """Traits of visitors, and events that happen for the first time, over HTTP. See docs/funnels.md."""
 
-import json
 from typing import Any
 
 import pytest
 
 from penstock.warehouse.client import Warehouse
 from tests.cases import cases, full_except
-from tests.conftest import ShiftedClock
-from tests.funnels.scenario import DAY_S, Json, Scene, by_cohort, step
-from tests.tenant import Tenant
+from tests.funnels.answers import faults
+from tests.funnels.scenario import DAY_S, Json, Scene, by_cohort, column, step, where
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
@@ -19,26 +17,16 @@ Filter = dict[str, Any]
 MORE_OPERATORS = pytest.mark.full("more operators")
 
 
-@pytest.fixture
-def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
-    return Scene(workspace, clock)
-
-
 def is_(key: str, value: str, operator: str = "equals") -> Filter:
-    return {"property": key, "operator": operator, "value": value}
+    return where(key, operator, value)
 
 
-FIRST_TIME: Filter = {"property": FIRST, "operator": "is_true"}
+FIRST_TIME: Filter = where(FIRST, "is_true")
+FIRST_A = step("A", filters=[FIRST_TIME])
 
 
 def identify(scene: Scene, user: str, visitor: str, **traits: Any) -> Json:
-    body: Json = {"websiteId": scene.tenant.website_id, "userId": user, "visitorId": visitor}
-    if traits:
-        body["traits"] = traits
-    answer = scene.client.post("/api/identify", json=body)
-    assert answer.status_code == 200, answer.text
-    record: Json = answer.json()
-    return record
+    return scene.identify(user, visitor, **({"traits": traits} if traits else {}))
 
 
 def funnel(scene: Scene, *rows: Any, **definition: Any) -> str:
@@ -47,7 +35,7 @@ def funnel(scene: Scene, *rows: Any, **definition: Any) -> str:
 
 def entered(scene: Scene, funnel_id: str, *filters: Filter, **query: Any) -> int:
     if filters:
-        query["filters"] = json.dumps(filters)
+        query["filters"] = list(filters)
     count: int = scene.results(funnel_id, **query)["aggregate"]["entered"]
     return count
 
@@ -102,20 +90,20 @@ def test_a_trait_may_stand_on_every_match(plans: Scene) -> None:
     is_pro = [is_(PLAN, "pro")]
     funnel_id = funnel(
         plans,
-        {"type": "Event", "value": "none", "or": [{**step("A"), "filters": is_pro}]},
-        {**step("B", filters=[is_(PLAN, "5")]), "diagnostic": True},
-        {**step("B", filters=is_pro)},
+        {"type": "Event", "value": "none", "or": [step("A", filters=is_pro)]},
+        step("B", filters=[is_(PLAN, "5")], diagnostic=True),
+        step("B", filters=is_pro),
     )
     aggregate = plans.results(funnel_id)["aggregate"]
-    assert [row["count"] for row in aggregate["steps"]] == [1, 1]
-    assert [row["units"] for row in aggregate["diagnostics"]] == [0]
-    excluding = funnel(plans, "A", {**step("B", filters=is_pro), "exclude": True}, "B")
+    assert column(aggregate["steps"], "count") == [1, 1]
+    assert column(aggregate["diagnostics"], "units") == [0]
+    excluding = funnel(plans, "A", step("B", filters=is_pro, exclude=True), "B")
     assert plans.results(excluding)["aggregate"]["excluded"] == 1
 
 
 def test_a_goal_may_name_a_trait(plans: Scene) -> None:
-    match = {**step("A"), "filters": [is_(PLAN, "pro")]}
-    plans.client.post("/api/goals", json={"name": "Pro entry", "match": match})
+    match = step("A", filters=[is_(PLAN, "pro")])
+    plans.goal("Pro entry", match)
     goal = {"type": "Goal", "value": "Pro entry"}
     assert plans.counts(funnel(plans, goal, "B")) == [1, 1]
 
@@ -165,16 +153,9 @@ def test_an_event_of_a_server_has_the_traits_of_its_user(plans: Scene) -> None:
 def test_a_released_visitor_has_no_traits(plans: Scene) -> None:
     """A backend's claim releases the visitor that a browser linked to somebody else."""
     funnel_id = funnel(plans, "A", "B")
-    public = plans.tenant.browser.post(
-        "/api/identify",
-        json={
-            "websiteId": plans.tenant.website_id,
-            "visitorId": "cid",
-            "userId": "u-liar",
-            "traits": {"plan": "pro"},
-        },
-        headers={"Cookie": ""},
-    )
+    lie = {"visitorId": "cid", "userId": "u-liar", "traits": {"plan": "pro"}}
+    body = {"websiteId": plans.tenant.website_id, **lie}
+    public = plans.tenant.browser.post("/api/identify", json=body, headers={"Cookie": ""})
     assert public.status_code == 200
     assert entered(plans, funnel_id, is_(PLAN, "pro")) == 2
     identify(plans, "u-cid", "cid")
@@ -192,11 +173,11 @@ def test_an_attempt_has_the_trait_of_the_visitor_of_its_entry(plans: Scene) -> N
 
 
 def test_units_and_traces_know_the_traits(plans: Scene) -> None:
-    funnel_id = funnel(plans, {**step("A"), "filters": [is_(PLAN, "pro")]}, "B")
-    [unit] = plans.client.get(f"/api/funnels/{funnel_id}/units").json()["data"]
+    funnel_id = funnel(plans, step("A", filters=[is_(PLAN, "pro")]), "B")
+    [unit] = plans.report(funnel_id, "units")["data"]
     assert unit["unit"] == "ann"
     for visitor, decision in (("ann", "entry"), ("cid", "noMatch")):
-        trace = plans.client.get(f"/api/funnels/{funnel_id}/units/{visitor}").json()
+        trace = plans.trace(funnel_id, visitor)
         assert trace["events"][0]["decision"] == decision
 
 
@@ -212,118 +193,101 @@ def firsts(scene: Scene) -> Scene:
     return scene
 
 
-def period(scene: Scene, start_s: float, end_s: float) -> Json:
-    return {"startAt": scene.at(start_s), "endAt": scene.at(end_s)}
-
-
 def test_only_the_first_event_of_a_match_ever_is_the_first(firsts: Scene) -> None:
-    funnel_id = funnel(firsts, {**step("A"), "filters": [FIRST_TIME]}, "B")
+    funnel_id = funnel(firsts, FIRST_A, "B")
     assert firsts.counts(funnel_id) == [2, 2]
     # In this period Ann's A is her second.
-    assert firsts.counts(funnel_id, **period(firsts, 50, 300)) == [1, 1]
+    assert firsts.counts(funnel_id, **firsts.period(50, 300)) == [1, 1]
     others = {"property": FIRST, "operator": "is_false"}
-    again = funnel(firsts, {**step("A"), "filters": [others]}, "B")
-    assert firsts.counts(again, **period(firsts, 50, 300)) == [1, 1]
+    again = funnel(firsts, step("A", filters=[others]), "B")
+    assert firsts.counts(again, **firsts.period(50, 300)) == [1, 1]
     text = is_(FIRST, "true")
-    assert firsts.counts(funnel(firsts, {**step("A"), "filters": [text]}, "B")) == [2, 2]
+    assert firsts.counts(funnel(firsts, step("A", filters=[text]), "B")) == [2, 2]
 
 
 def test_the_first_time_is_of_the_rest_of_the_match(firsts: Scene) -> None:
     pro = is_("plan", "pro")
-    funnel_id = funnel(firsts, {**step("A"), "filters": [FIRST_TIME, pro]}, "B")
-    assert firsts.counts(funnel_id, **period(firsts, 50, 300)) == [2, 2]
+    funnel_id = funnel(firsts, step("A", filters=[FIRST_TIME, pro]), "B")
+    assert firsts.counts(funnel_id, **firsts.period(50, 300)) == [2, 2]
 
 
 def test_a_question_asks_for_first_times_of_step_1(firsts: Scene) -> None:
     funnel_id = funnel(firsts, "A", "B")
-    times = period(firsts, 50, 300)
+    times = firsts.period(50, 300)
     assert entered(firsts, funnel_id, FIRST_TIME, **times) == 1
     assert entered(firsts, funnel_id, FIRST_TIME, is_("plan", "pro"), **times) == 2
     either = funnel(firsts, step("A", "B"), "B")
     # Ann's B is her first B, though her A was before.
-    assert entered(firsts, either, FIRST_TIME, **period(firsts, 199, 300)) == 1
+    assert entered(firsts, either, FIRST_TIME, **firsts.period(199, 300)) == 1
 
 
 def test_a_later_step_may_be_a_first_time(firsts: Scene) -> None:
     firsts.story("250/A 260/B", visitor="ann")
-    funnel_id = funnel(firsts, "A", {**step("B"), "filters": [FIRST_TIME]})
-    assert firsts.counts(funnel_id, **period(firsts, 50, 200)) == [2, 2]
-    assert firsts.counts(funnel_id, **period(firsts, 210, 300)) == [1, 0]
+    funnel_id = funnel(firsts, "A", step("B", filters=[FIRST_TIME]))
+    assert firsts.counts(funnel_id, **firsts.period(50, 200)) == [2, 2]
+    assert firsts.counts(funnel_id, **firsts.period(210, 300)) == [1, 0]
 
 
 def test_the_first_time_is_of_the_canonical_visitor(firsts: Scene) -> None:
-    funnel_id = funnel(firsts, {**step("A"), "filters": [FIRST_TIME]}, "B")
+    funnel_id = funnel(firsts, FIRST_A, "B")
     assert firsts.counts(funnel_id) == [2, 2]
     identify(firsts, "u", "bob")
     identify(firsts, "u", "ann")  # Bob and Ann are one visitor, whose first A is Ann's at 0.
     assert firsts.counts(funnel_id) == [1, 1]
-    assert firsts.counts(funnel_id, **period(firsts, 50, 300)) == [0, 0]
+    assert firsts.counts(funnel_id, **firsts.period(50, 300)) == [0, 0]
 
 
 def test_of_events_at_the_same_time_the_first_that_arrived_is_the_first(scene: Scene) -> None:
     scene.story("0/A 0/A", plan="x")
     scene.story("0/A", plan="y")
-    funnel_id = funnel(
-        scene, {**step("A"), "filters": [FIRST_TIME]}, "B", breakdownProperties=["plan"]
-    )
-    events = scene.client.get(f"/api/funnels/{funnel_id}/units/ann").json()["events"]
-    assert [event["decision"] for event in events] == ["entry", "noMatch", "noMatch"]
+    funnel_id = funnel(scene, FIRST_A, "B", breakdownProperties=["plan"])
+    events = scene.trace(funnel_id, "ann")["events"]
+    assert column(events, "decision") == ["entry", "noMatch", "noMatch"]
 
 
 def test_an_older_event_that_arrives_late_takes_the_first_time(firsts: Scene) -> None:
-    funnel_id = funnel(firsts, {**step("A"), "filters": [FIRST_TIME]}, "B")
-    times = period(firsts, 140, 300)
+    funnel_id = funnel(firsts, FIRST_A, "B")
+    times = firsts.period(140, 300)
     assert firsts.counts(funnel_id, **times) == [1, 1]
     firsts.story("10/A", visitor="bob")
     assert firsts.counts(funnel_id, **times) == [0, 0]
 
 
 def test_events_after_the_evaluation_and_on_other_websites_are_not_read(firsts: Scene) -> None:
-    funnel_id = funnel(firsts, {**step("A"), "filters": [FIRST_TIME]}, "B")
-    other = firsts.client.post(
-        "/api/settings/websites", json={"name": "Blog", "kind": "web"}
-    ).json()["id"]
-    events = [{**firsts.item(-50, "A", "bob"), "visitorId": "bob"}]
-    firsts.client.post("/api/track", json={"websiteId": other, "events": events})
+    funnel_id = funnel(firsts, FIRST_A, "B")
+    other = firsts.website("Blog")
+    body = {"websiteId": other, "events": [firsts.item(-50, "A", "bob")]}
+    firsts.client.post("/api/track", json=body)
     assert firsts.counts(funnel_id, websiteId=firsts.tenant.website_id) == [2, 2]
 
 
 @cases(
-    ("condition", "field", "code"),
+    ("condition", "fault"),
     [
-        (is_(FIRST, "yes"), "filters[0].value", "operator_not_allowed"),
-        (is_(FIRST, "tr", "contains"), "filters[0].value", "operator_not_allowed"),
-        ({"property": FIRST, "operator": "is_set"}, "filters[0].value", "operator_not_allowed"),
-        (is_("$trait.", "x"), "filters[0].property", "too_short"),
-        (is_("$trait." + "x" * 194, "x"), "filters[0].property", "too_long"),
-        (is_("$traits.plan", "x"), "filters[0].property", "unknown_builtin"),
+        (is_(FIRST, "yes"), "filters[0].value operator_not_allowed"),
+        (is_(FIRST, "tr", "contains"), "filters[0].value operator_not_allowed"),
+        (where(FIRST, "is_set"), "filters[0].value operator_not_allowed"),
+        (is_("$trait.", "x"), "filters[0].property too_short"),
+        (is_("$trait." + "x" * 194, "x"), "filters[0].property too_long"),
+        (is_("$traits.plan", "x"), "filters[0].property unknown_builtin"),
     ],
 )
-def test_a_wrong_filter_is_refused(scene: Scene, condition: Filter, field: str, code: str) -> None:
-    body = {"name": "x", "steps": [{**step("A"), "filters": [condition]}, step("B")]}
-    answer = scene.client.post("/api/funnels", json=body)
-    assert answer.status_code == 422
-    assert [(fault["field"], fault["code"]) for fault in answer.json()["errors"]] == [
-        (f"steps[0].{field}", code)
-    ]
+def test_a_wrong_filter_is_refused(scene: Scene, condition: Filter, fault: str) -> None:
+    body = {"name": "x", "steps": [step("A", filters=[condition]), step("B")]}
+    assert faults(scene.client.post("/api/funnels", json=body)) == [f"steps[0].{fault}"]
 
 
 def test_first_times_cost_so_much_that_their_number_is_limited(scene: Scene) -> None:
     funnel_id = scene.funnel(step("A", *"BCDEFGHIJK"), "Z")
-    filters = json.dumps([FIRST_TIME])
-    answer = scene.client.get(f"/api/funnels/{funnel_id}/results", params={"filters": filters})
-    assert answer.status_code == 400
-    assert answer.json()["errors"][0]["code"] == "too_costly"
+    answer = scene.request(funnel_id, "results", filters=[FIRST_TIME])
+    assert faults(answer, 400) == ["filters too_costly"]
 
 
 def test_a_first_time_is_no_breakdown(scene: Scene) -> None:
     body = {"name": "x", "steps": [step("A"), step("B")], "breakdownProperties": [FIRST]}
     answer = scene.client.post("/api/funnels", json=body)
-    assert answer.status_code == 422
-    assert answer.json()["errors"][0]["code"] == "builtin_not_allowed"
-    answer = scene.client.get(
-        f"/api/funnels/{scene.funnel('A', 'B')}/results", params={"breakdown": FIRST}
-    )
+    assert faults(answer) == ["breakdownProperties[0] builtin_not_allowed"]
+    answer = scene.request(scene.funnel("A", "B"), "results", breakdown=FIRST)
     assert answer.status_code == 400
 
 
@@ -350,17 +314,16 @@ REPORTS: dict[str, Json] = {
 def test_every_report_reads_what_is_known_of_visitors(plans: Scene, report: str) -> None:
     untouched = {"property": "$first_utm_source", "operator": "is_not_set"}
     conditions = [is_(PLAN, "pro"), FIRST_TIME, untouched]
-    funnel_id = funnel(plans, {**step("A"), "filters": conditions}, "B", breakdownProperties=[PLAN])
-    query = {**REPORTS[report], **period(plans, -10, 100), "filters": json.dumps(conditions)}
-    answer = plans.client.get(f"/api/funnels/{funnel_id}/{report}", params=query)
+    funnel_id = funnel(plans, step("A", filters=conditions), "B", breakdownProperties=[PLAN])
+    query = {**REPORTS[report], **plans.period(-10, 100), "filters": conditions}
+    answer = plans.request(funnel_id, report, **query)
     assert answer.status_code == 200, answer.text
 
 
 def test_internal_traffic_may_name_a_trait_but_no_first_time(plans: Scene) -> None:
     url = "/api/settings/internal-traffic"
     refused = plans.tenant.browser.put(url, json={"filters": [FIRST_TIME]})
-    assert refused.status_code == 422
-    assert refused.json()["errors"][0]["code"] == "builtin_not_allowed"
+    assert faults(refused) == ["filters[0].property builtin_not_allowed"]
     answer = plans.tenant.browser.put(url, json={"filters": [is_(PLAN, "pro")]})
     assert answer.status_code == 200, answer.text
     assert entered(plans, funnel(plans, "A", "B")) == 2
