@@ -18,11 +18,11 @@ def evaluate_story(story: str, funnel: Json, **properties: Any) -> tuple[Json, l
     properties: the properties of every event.
     """
     events = []
-    for place, (seconds, name, number) in enumerate(EVENT.findall(story)):
+    for index, (seconds, name, number) in enumerate(EVENT.findall(story)):
         own = properties | ({"n": json.loads(number)} if number else {})
         at_ms = round(float(seconds) * 1000)
         events.append(
-            reference.Event(f"e{place}", "w", "event", name, at_ms, "ann", "s", properties=own)
+            reference.Event(f"e{index}", "w", "event", name, at_ms, "ann", "s", properties=own)
         )
     history = reference.History(tuple(events))
     report = reference.evaluate(history, funnel, website_ids=["w"], evaluated_at_ms=_AT_MS)

@@ -526,7 +526,7 @@ def test_rule17_reports_attribute_no_revenue(scene: Scene) -> None:
 
 
 def diagnostics(report: Json) -> list[tuple[Any, ...]]:
-    """The place, units and events of each diagnostic row."""
+    """The gap, units and events of each diagnostic row."""
     rows = report["aggregate"]["diagnostics"]
     return [pick(row, "where", "units", "events") for row in rows]
 
@@ -648,9 +648,9 @@ def test_rule18_an_attempt_with_only_provider_events_counts_the_verified_ones(
         scene,
         warehouse,
         (
-            ProviderEvent(name, *link, {"attempt": attempt}, place)
+            ProviderEvent(name, *link, {"attempt": attempt}, index)
             for attempt, links in attempts.items()
-            for place, (name, link) in enumerate(zip(("invoice", "paid"), links, strict=True))
+            for index, (name, link) in enumerate(zip(("invoice", "paid"), links, strict=True))
         ),
     )
     report = scene.results(funnel)
@@ -797,8 +797,8 @@ def test_rule22_variants_assigned_before_the_journey_compare_end_to_end(scene: S
     seen, paid = "0/opened 10/paywall", "0/opened 10/paywall 20/paid"
     stories = {"short": [paid, paid, paid, "0/opened"], "long": [paid, seen, seen, seen]}
     for paywall, own_stories in stories.items():
-        for place, story in enumerate(own_stories):
-            scene.story(story, attempt=f"{paywall}{place}", paywall=paywall)
+        for index, story in enumerate(own_stories):
+            scene.story(story, attempt=f"{paywall}{index}", paywall=paywall)
     rates = {
         row["cohort"]["paywall"]: row["conversionRate"]
         for row in scene.results(funnel)["cohorts"]["data"]
@@ -961,5 +961,5 @@ def settled_step(
         "conversionFromPrevious": from_previous,
         "settledFromStart": from_start,
         "settledFromPrevious": from_previous,
-        "options": [{"option": place, "count": units} for place, units in enumerate(options)],
+        "options": [{"option": index, "count": units} for index, units in enumerate(options)],
     }

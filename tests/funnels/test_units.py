@@ -490,16 +490,16 @@ def test_an_event_beyond_a_truncated_trace_is_explained_if_the_trace_decides(
 
     def late_answers() -> dict[tuple[str, int], Json]:
         return {
-            (story, place): explain(scene, funnel_id, event_id)
+            (story, index): explain(scene, funnel_id, event_id)
             for story, ids in sent.items()
-            for place, event_id in enumerate(ids)
-            if place >= 3
+            for index, event_id in enumerate(ids)
+            if index >= 3
         }
 
     whole = late_answers()
     monkeypatch.setattr(trace_reader, "MAX_EVENTS", 3)
-    for (story, place), answer in late_answers().items():
-        assert not whole[story, place]["truncated"]
+    for (story, index), answer in late_answers().items():
+        assert not whole[story, index]["truncated"]
         assert answer["truncated"]
         assert "first 3 events" in answer["unitSummary"]
         if answer["counts"] is None:
@@ -508,10 +508,10 @@ def test_an_event_beyond_a_truncated_trace_is_explained_if_the_trace_decides(
             assert answer["selected"] in (None, True)
         else:
             same = ("counts", "decision", "step", "row")
-            assert pick(answer, *same) == pick(whole[story, place], *same), (story, place)
-        is_decided = place not in LONG_UNITS[story]
+            assert pick(answer, *same) == pick(whole[story, index], *same), (story, index)
+        is_decided = index not in LONG_UNITS[story]
         if unit == "attempt" or not is_decided:  # a later entry of a visitor may lead further
-            assert (answer["counts"] is not None) is is_decided, (story, place)
+            assert (answer["counts"] is not None) is is_decided, (story, index)
 
 
 def test_a_trace_that_takes_longer_than_the_limit_of_a_query_ends(
@@ -559,13 +559,13 @@ def test_explain_finds_an_event_by_the_id_of_its_sender(
             workspace.website_id,
             "event",
             "A",
-            scene.start_ms + place,
+            scene.start_ms + index,
             "ann",
             workspace.website_id,
             properties={"attempt": event_id},
             client_event_id=client_event_id,
         )
-        for place, (event_id, client_event_id) in enumerate(ids.items())
+        for index, (event_id, client_event_id) in enumerate(ids.items())
     ]
     store(warehouse, reference.History(tuple(events)))
     for event_id, own, client_event_id in (
