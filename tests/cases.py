@@ -19,10 +19,12 @@ Test = Callable[..., None]
 def full_except(sample: Collection[Any], values: Iterable[Any], reason: str) -> list[ParameterSet]:
     """Return the values as cases of which `make test` runs only those in `sample`.
 
-    reason: why the others belong to `make test-full`.
+    values: a value, or a tuple of the values of several parameters, for each case. reason: why the
+    others belong to `make test-full`.
     """
     mark = pytest.mark.full(reason)
-    return [pytest.param(value, marks=() if value in sample else mark) for value in values]
+    cases = [(value, value if isinstance(value, tuple) else (value,)) for value in values]
+    return [pytest.param(*case, marks=() if value in sample else mark) for value, case in cases]
 
 
 def every_database_in_full_tier(test: Test) -> Test:

@@ -35,6 +35,7 @@ from penstock.stores import Stores
 from penstock.warehouse import migrations
 from penstock.warehouse.client import Warehouse
 from tests import clickhouse_database, programs, scratch, tiers
+from tests.answers import Problem
 from tests.applications import BorrowedRoutes, application
 from tests.clickhouse_server import ClickHouseServer, two_shards
 from tests.cpu_times import FileTimer
@@ -88,6 +89,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     tiers.choose(config, items)
     if (workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))) > 1:
         tiers.arrange_for_workers(items, workers)
+
+
+def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
+    """Show the whole response if its status or code is not the expected one."""
+    if isinstance(left, Problem) and op == "==":
+        return [f"{tuple(left)} == {right}", left.text]
+    return None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -333,6 +341,13 @@ def database_url(request: pytest.FixtureRequest) -> str:
         "sqlite_url" if request.param == "sqlite" else "postgres_url"
     )
     return url
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    database = Database(database_url)
+    yield database
+    database.close()
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from urllib.parse import parse_qs
 
 from joserfc import jwt
 from joserfc.jwk import RSAKey
+from pydantic import SecretStr
 
 Response = tuple[int, Any]
 
@@ -41,6 +42,14 @@ class IdentityProvider:
         self.userinfo: dict[str, Any] = {}
         self.answers: dict[str, Response] = {}
         self.requests: list[tuple[str, dict[str, str]]] = []
+
+    def settings(self) -> dict[str, Any]:
+        """Settings of a service whose users log in here."""
+        return {
+            "oidc_issuer": self.issuer,
+            "oidc_client_id": "penstock",
+            "oidc_client_secret": SecretStr(self.client_secret),
+        }
 
     def signed(self, claims: dict[str, Any]) -> str:
         token: str = jwt.encode({"alg": "RS256", "kid": self.key.kid}, claims, self.key)

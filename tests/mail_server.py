@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from aiosmtpd.smtp import SMTP
 from anyio.from_thread import start_blocking_portal
+from pydantic import SecretStr
 
 from tests.waiting import eventually
 
@@ -22,6 +23,10 @@ class MailServer:
         self.answers: list[str] = []
         self.attempts = 0
         self.url = ""
+
+    def settings(self) -> dict[str, Any]:
+        """Settings of a service that sends its mails here."""
+        return {"smtp_url": SecretStr(self.url), "mail_from": "penstock@example.com"}
 
     async def handle_DATA(self, _server: Any, _session: Any, envelope: Any) -> str:  # noqa: N802
         self.attempts += 1

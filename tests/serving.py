@@ -16,7 +16,9 @@ from typing import Any
 
 import httpx
 
+from tests.answers import body_of
 from tests.processes import ForkedProcess
+from tests.tenant import add_website, create_key
 from tests.waiting import PATIENCE_S, eventually
 
 PENSTOCK = ("penstock.cli.main",)
@@ -71,9 +73,10 @@ class Served:
         descriptors: tuple[int, int] | None = None,
         migrates: bool = False,
         limits: Mapping[str, float] = MappingProxyType({}),
+        key: str | None = None,
         **settings: str,
     ) -> None:
-        """descriptors: soft and hard limit of open files.
+        """descriptors: soft and hard limit of open files. key: an API key, which `client` sends.
 
         migrates: whether the service itself creates its stores. limits: values for fields of
         `Limits`.
@@ -97,6 +100,8 @@ class Served:
         )
         self.url = self._await_banner()
         self.client = http_client(self.url)
+        if key is not None:
+            self.client.headers["Authorization"] = f"Bearer {key}"
 
     def first_account(self) -> tuple[str, str]:
         """Sign up on a new service. Returns an API key and the ID of a website."""
@@ -105,13 +110,11 @@ class Served:
             "password": "correct horse battery",
             "workspaceName": "Acme",
         }
-        assert self.client.post("/api/auth/signup", json=form).status_code == 201
-        key = self.client.post("/api/settings/api-keys", json={"name": "tests"}).json()["key"]
+        body_of(self.client.post("/api/auth/signup", json=form), 201)
+        key = create_key(self.client)
         self.client.cookies.clear()
         self.client.headers["Authorization"] = f"Bearer {key}"
-        return key, self.client.post(
-            "/api/settings/websites", json={"name": "Shop", "kind": "web"}
-        ).json()["id"]
+        return key, add_website(self.client, "Shop")
 
     def await_shipped(self) -> None:
         """Wait until the event store has all acknowledged events. A stopping service waits at most

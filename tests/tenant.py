@@ -11,6 +11,8 @@ from litestar.testing import TestClient
 from litestar.testing.transport import TestClientTransport
 from litestar.types import ASGIApp, Receive, Scope, Send
 
+from tests.answers import body_of
+
 BASE_URL = "http://testserver.local"
 SAME_ID = {"X-Request-Id": "of-all-tests"}
 """A fixed request ID, which makes problem documents comparable."""
@@ -56,28 +58,49 @@ def new_browser(tenant: Tenant) -> httpx.Client:
     return httpx.Client(transport=tenant.browser._transport, base_url=BASE_URL, headers=SAME_ID)
 
 
+def add_website(client: httpx.Client, name: str = "Other", kind: str = "web", **fields: Any) -> str:
+    """Add a website to the workspace of the client. Returns its ID."""
+    form = {"name": name, "kind": kind, **fields}
+    return body_of(client.post("/api/settings/websites", json=form), 201)["id"]
+
+
+def create_key(browser: httpx.Client, **rights: Any) -> str:
+    """Create an API key with these rights in the workspace of the browser."""
+    form = {"name": "tests", **rights}
+    return body_of(browser.post("/api/settings/api-keys", json=form), 201)["key"]
+
+
+def log_in(
+    client: httpx.Client, email: str, password: str = PASSWORD, **more: Any
+) -> httpx.Response:
+    form = {"email": email, "password": password}
+    return client.post("/api/auth/login", json=form, **more)
+
+
+def audit_log(client: httpx.Client, action: str | None = None) -> list[dict[str, Any]]:
+    """Return the newest entries of the audit log, the newest first. action: only of this one."""
+    entries = body_of(client.get("/api/settings/audit-log"))["data"]
+    return [entry for entry in entries if action in (None, entry["action"])]
+
+
 def create_invitation(
     tenant: Tenant, role: str = "member", email: str | None = None
 ) -> dict[str, Any]:
     """Create an invitation to the workspace. Returns the response to its owner."""
     form = {"email": email or f"{uuid4().hex}@example.com", "role": role}
     answer = tenant.browser.post("/api/settings/invitations", json=form)
-    assert answer.status_code == 201, answer.text
-    invitation: dict[str, Any] = answer.json()
-    return invitation
+    return body_of(answer, 201)
 
 
 def token_of(invitation: dict[str, Any]) -> str:
-    token: str = invitation["url"].partition("/signup?invitation=")[2]
-    return token
+    return invitation["url"].partition("/signup?invitation=")[2]
 
 
 def join(tenant: Tenant, role: str = "member") -> httpx.Client:
     """Invite a new user to the workspace and sign up. Returns the user's browser."""
     invitation, browser = create_invitation(tenant, role), new_browser(tenant)
     form = {"email": invitation["email"], "password": PASSWORD, "invitation": token_of(invitation)}
-    answer = browser.post("/api/auth/signup", json=form)
-    assert answer.status_code == 201, answer.text
+    body_of(browser.post("/api/auth/signup", json=form), 201)
     return browser
 
 
@@ -86,15 +109,12 @@ def sign_up(server: TestClient[Litestar], setup_token: str | None = None) -> Ten
     browser, email = visitor(server), f"{uuid4().hex}@example.com"
     headers = {"X-Setup-Token": setup_token} if setup_token else {}
     form = {"email": email, "password": PASSWORD, "workspaceName": "Acme"}
-    account = browser.post("/api/auth/signup", json=form, headers=headers)
-    assert account.status_code == 201, account.text
-    key = browser.post("/api/settings/api-keys", json={"name": "tests"}).json()["key"]
-    client = visitor(server, {"Authorization": f"Bearer {key}"})
-    website = client.post("/api/settings/websites", json={"name": "Shop", "kind": "web"}).json()
+    account = body_of(browser.post("/api/auth/signup", json=form, headers=headers), 201)
+    client = visitor(server, {"Authorization": f"Bearer {create_key(browser)}"})
     return Tenant(
-        id=account.json()["workspace"]["id"],
+        id=account["workspace"]["id"],
         email=email,
         browser=browser,
         client=client,
-        website_id=website["id"],
+        website_id=add_website(client, "Shop"),
     )

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 from docsite.reference import EXAMPLES, document, reference_pages
-from pydantic import SecretStr
 
 from penstock.app import Services
 from penstock.settings import Settings
@@ -25,8 +24,7 @@ def mails() -> Iterator[MailServer]:
 
 @pytest.fixture
 def settings(settings: Settings, mails: MailServer) -> Settings:
-    mail = {"smtp_url": SecretStr(mails.url), "mail_from": "penstock@example.com"}
-    return settings.model_copy(update=mail)
+    return settings.model_copy(update=mails.settings())
 
 
 @pytest.mark.slow("calls every route")

@@ -25,13 +25,6 @@ BOUNDARIES = ("metadb/", "warehouse/")
 PRIVATE_SQLITE = "events/imports/entries.py"  # counts lines in its own temporary file
 
 
-@pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    database = Database(database_url)
-    yield database
-    database.close()
-
-
 def add_visitor(database: Database) -> None:
     row = {"scope_id": "s", "visitor_id": "v", "canonical_id": "v", "created_at": 1}
     with database.write() as db:
