@@ -8,17 +8,16 @@ from penstock.accounts.model import Caller
 from penstock.base.clock import iso
 from penstock.base.errors import Unauthorized
 from penstock.metadb.tables import api_keys
+from tests.answers import body_of, faults, problem
 from tests.cases import cases
 from tests.loops import run
 from tests.serving import Served
-from tests.tenant import visitor
+from tests.tenant import create_key, log_in, visitor
 from tests.waiting import eventually
 
 
 def create(workspace, name="backend"):
-    answer = workspace.browser.post("/api/settings/api-keys", json={"name": name})
-    assert answer.status_code == 201
-    return answer.json()
+    return body_of(workspace.browser.post("/api/settings/api-keys", json={"name": name}), 201)
 
 
 def listed(workspace, **query):
@@ -85,8 +84,7 @@ def test_the_list_is_paged_newest_first(workspace, clock):
 )
 def test_a_malformed_page_is_400_with_the_parameter_named(workspace, query):
     answer = workspace.browser.get("/api/settings/api-keys", params=query)
-    assert answer.status_code == 400
-    assert answer.json()["errors"][0]["field"] in query
+    assert body_of(answer, 400)["errors"][0]["field"] in query
 
 
 def test_a_revoked_key_is_unauthorized_at_once_and_stays_listed(server, workspace, clock):
@@ -163,7 +161,7 @@ def test_a_key_cannot_manage_keys(client, workspace):
         client.get("/api/settings/api-keys"),
         client.delete(f"/api/settings/api-keys/{new_key['id']}"),
     ):
-        assert (answer.status_code, answer.json()["code"]) == (403, "session_required")
+        assert problem(answer) == (403, "session_required")
     assert record(workspace, new_key["id"])["revokedAt"] is None
 
 
@@ -189,13 +187,11 @@ def test_the_last_use_survives_a_clean_stop(tmp_path):
     with Served(tmp_path / "data") as service:
         form = {"email": "ada@example.com", "password": "correct horse", "workspaceName": "Acme"}
         service.client.post("/api/auth/signup", json=form)
-        key = service.client.post("/api/settings/api-keys", json={"name": "k"}).json()["key"]
+        key = create_key(service.client)
         service.client.get("/api/settings/websites", headers={"Authorization": f"Bearer {key}"})
         assert service.stop() == 0
     with Served(tmp_path / "data") as service:
-        service.client.post(
-            "/api/auth/login", json={"email": form["email"], "password": form["password"]}
-        )
+        log_in(service.client, form["email"], form["password"])
         [record] = service.client.get("/api/settings/api-keys").json()["data"]
         assert record["lastUsedAt"] is not None
 
@@ -222,7 +218,4 @@ def test_a_cached_key_is_authenticated_without_a_query(client, services):
 )
 def test_a_key_needs_a_name(workspace, body, code):
     answer = workspace.browser.post("/api/settings/api-keys", json=body)
-    assert answer.status_code == 422
-    assert [(fault["field"], fault["code"]) for fault in answer.json()["errors"]] == [
-        ("name", code)
-    ]
+    assert faults(answer) == {"name": code}

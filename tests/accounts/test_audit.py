@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from penstock.app import Services
+from tests.answers import body_of, problem
 from tests.conftest import ShiftedClock
-from tests.tenant import PASSWORD, Tenant, create_invitation, join, new_browser, token_of
+from tests.tenant import PASSWORD, Tenant, create_invitation, join, log_in, new_browser, token_of
 
 LOG = "/api/settings/audit-log"
 SECRET = {"signingSecret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
@@ -16,16 +17,8 @@ FUNNEL = {
 }
 
 
-@pytest.fixture
-def metadb_url(database_url: str) -> str:
-    return database_url
-
-
 def entries(tenant: Tenant, **query: Any) -> list[dict[str, Any]]:
-    answer = tenant.browser.get(LOG, params=query)
-    assert answer.status_code == 200, answer.text
-    data: list[dict[str, Any]] = answer.json()["data"]
-    return data
+    return body_of(tenant.browser.get(LOG, params=query))["data"]
 
 
 def test_a_change_names_the_fields_that_differ_and_one_without_a_difference_is_none(
@@ -51,13 +44,9 @@ def test_every_action_is_recorded_with_who_did_it_and_what_it_concerned(
     workspace: Tenant, services: Services
 ) -> None:
     owner, client, site = workspace.browser, workspace.client, workspace.website_id
-    new_browser(workspace).post(
-        "/api/auth/login", json={"email": workspace.email, "password": "no"}
-    )
+    log_in(new_browser(workspace), workspace.email, "no")
     services.audit_log.write_queued()
-    new_browser(workspace).post(
-        "/api/auth/login", json={"email": workspace.email, "password": PASSWORD}
-    )
+    log_in(new_browser(workspace), workspace.email)
     key = owner.post("/api/settings/api-keys", json={"name": "Shop"}).json()
     owner.delete(f"/api/settings/api-keys/{key['id']}")
     user = join(workspace).get("/api/auth/session").json()["user"]
@@ -100,8 +89,7 @@ def test_every_action_is_recorded_with_who_did_it_and_what_it_concerned(
 def test_only_owners_and_managing_keys_read_it_each_of_their_workspace(
     workspace: Tenant, other_workspace: Tenant
 ) -> None:
-    refused = join(workspace).get(LOG)
-    assert (refused.status_code, refused.json()["code"]) == (403, "owner_required")
+    assert problem(join(workspace).get(LOG)) == (403, "owner_required")
     assert workspace.client.get(LOG).status_code == 200
     assert {entry["actor"] for entry in entries(other_workspace)} == {
         other_workspace.email,
@@ -119,8 +107,7 @@ def test_it_is_paged_and_kept_for_a_year(
     clock.advance(days=66)
     while services.audit_log._delete_chunk() is not None:
         pass
-    form = {"email": workspace.email, "password": PASSWORD}
-    assert workspace.browser.post("/api/auth/login", json=form).status_code == 200
+    assert log_in(workspace.browser, workspace.email).status_code == 200
     assert [entry["action"] for entry in entries(workspace)] == ["signed_in", "workspace_changed"]
 
 

@@ -1,7 +1,6 @@
 """Who owns an email address: links that confirm it, and accounts that a stranger made first."""
 
 import re
-from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,7 +11,6 @@ import pytest
 from alembic.migration import MigrationContext
 from alembic.operations import Operations
 from litestar.testing import TestClient
-from pydantic import SecretStr
 from sqlalchemy import select, update
 
 from penstock.accounts.keys.schema import NewKey
@@ -23,14 +21,17 @@ from penstock.metadb.tables import email_confirmations, users
 from penstock.settings import Settings
 from tests.accounts.test_single_sign_on import log_in as sign_on
 from tests.conftest import ShiftedClock
-from tests.identity_provider import IdentityProvider, identity_provider
-from tests.mail_server import MailServer, mail_server
+from tests.identity_provider import IdentityProvider
+from tests.mail_server import MailServer
 from tests.tenant import (
     BASE_URL,
     PASSWORD,
     Tenant,
+    audit_log,
     create_invitation,
+    create_key,
     join,
+    log_in,
     new_browser,
     sign_up,
     token_of,
@@ -40,29 +41,9 @@ SEND = "/api/auth/email-confirmations"
 
 
 @pytest.fixture
-def mails() -> Iterator[MailServer]:
-    with mail_server() as server:
-        yield server
-
-
-@pytest.fixture
-def provider() -> Iterator[IdentityProvider]:
-    with identity_provider() as running:
-        yield running
-
-
-@pytest.fixture
 def settings(settings: Settings, mails: MailServer, provider: IdentityProvider) -> Settings:
-    return settings.model_copy(
-        update={
-            "smtp_url": SecretStr(mails.url),
-            "mail_from": "penstock@example.com",
-            "trusted_proxies": "*",
-            "oidc_issuer": provider.issuer,
-            "oidc_client_id": "penstock",
-            "oidc_client_secret": SecretStr(provider.client_secret),
-        }
-    )
+    changes = mails.settings() | provider.settings() | {"trusted_proxies": "*"}
+    return settings.model_copy(update=changes)
 
 
 @pytest.fixture
@@ -72,8 +53,7 @@ def squatter(server: TestClient[Any], workspace: Tenant) -> Tenant:
 
 
 def is_confirmed(browser: httpx.Client) -> bool:
-    answer: bool = browser.get("/api/auth/session").json()["user"]["emailConfirmed"]
-    return answer
+    return browser.get("/api/auth/session").json()["user"]["emailConfirmed"]
 
 
 def mailed(mails: MailServer, to: str, subject: str, number: int = 0) -> str:
@@ -98,14 +78,8 @@ def redeem(browser: httpx.Client, token: str) -> httpx.Response:
     return browser.post(f"{SEND}/redeem", json={"token": token})
 
 
-def log_in(tenant: Tenant, password: str = PASSWORD) -> httpx.Response:
-    form = {"email": tenant.email, "password": password}
-    return new_browser(tenant).post("/api/auth/login", json=form)
-
-
 def audit(browser: httpx.Client) -> list[str]:
-    log = browser.get("/api/settings/audit-log").json()["data"]
-    return [entry["action"] for entry in log]
+    return [entry["action"] for entry in audit_log(browser)]
 
 
 @pytest.mark.every_database
@@ -180,7 +154,7 @@ def test_the_first_verified_sign_on_takes_the_account_from_whoever_signed_up_fir
 
     assert squatter.browser.get("/api/auth/session").status_code == 401
     assert squatter.client.get("/api/settings/websites").status_code == 401
-    assert log_in(squatter).status_code == 401
+    assert log_in(new_browser(squatter), squatter.email).status_code == 401
     form = {"token": reset, "password": "another horse battery"}
     answers = new_browser(squatter).post("/api/auth/password-resets/redeem", json=form)
     assert answers.status_code == 404
@@ -191,11 +165,7 @@ def test_the_first_verified_sign_on_takes_the_account_from_whoever_signed_up_fir
     assert redeem(owner, token).status_code == 404
     assert is_confirmed(owner)
     assert owner.get("/api/auth/second-factor").json()["enabledAt"] is None
-    [entry] = [
-        entry
-        for entry in owner.get("/api/settings/audit-log").json()["data"]
-        if entry["action"] == "account_reclaimed"
-    ]
+    [entry] = audit_log(owner, "account_reclaimed")
     assert "API keys revoked: 1" in entry["target"]
     notice = mailed(mails, squatter.email, "Your Penstock account was secured")
     assert "somebody else may have created it" in notice
@@ -210,7 +180,7 @@ def test_later_sign_ons_and_those_to_a_confirmed_account_void_nothing(
         assert answer.headers["location"] == "/goals"
     assert squatter.browser.get("/api/auth/session").status_code == 200
     assert squatter.client.get("/api/settings/websites").status_code == 200
-    assert log_in(squatter).status_code == 200
+    assert log_in(new_browser(squatter), squatter.email).status_code == 200
 
 
 def test_keys_of_others_in_the_strangers_workspace_stay(
@@ -219,7 +189,7 @@ def test_keys_of_others_in_the_strangers_workspace_stay(
     invitation, other = create_invitation(squatter, "owner"), new_browser(squatter)
     form = {"email": invitation["email"], "password": PASSWORD, "invitation": token_of(invitation)}
     assert other.post("/api/auth/signup", json=form).status_code == 201
-    key = other.post("/api/settings/api-keys", json={"name": "other"}).json()["key"]
+    key = create_key(other)
     sign_on(squatter, provider, clock)
     bearer = {"Authorization": f"Bearer {key}"}
     assert new_browser(squatter).get("/api/settings/websites", headers=bearer).status_code == 200
@@ -235,9 +205,8 @@ def test_a_reset_by_mail_takes_an_account_that_nobody_confirmed(
     answer = new_browser(squatter).post("/api/auth/password-resets/redeem", json=form)
     assert answer.status_code == 204
     assert squatter.client.get("/api/settings/websites").status_code == 401
-    owner = new_browser(squatter)
-    form = {"email": squatter.email, "password": "another horse battery"}
-    assert owner.post("/api/auth/login", json=form).json()["user"]["emailConfirmed"] is True
+    answer = log_in(new_browser(squatter), squatter.email, "another horse battery")
+    assert answer.json()["user"]["emailConfirmed"] is True
 
 
 def test_the_url_of_an_invitation_proves_no_address_and_its_mail_does(
@@ -285,9 +254,8 @@ def test_nobody_signs_up_with_the_address_of_an_account_of_single_sign_on(
     assert answer.headers["location"] == "/goals"
     assert is_confirmed(owner)
     form = {"email": "Ann@example.com", "password": PASSWORD, "workspaceName": "Mine"}
-    assert (
-        new_browser(workspace).post("/api/auth/signup", json=form).json()["code"] == "email_taken"
-    )
+    answer = new_browser(workspace).post("/api/auth/signup", json=form)
+    assert answer.json()["code"] == "email_taken"
 
 
 def test_a_request_that_was_under_way_leaves_no_key_behind(
@@ -309,8 +277,7 @@ def test_links_in_mails_lead_to_the_public_url_whatever_the_host(
     squatter: Tenant, mails: MailServer
 ) -> None:
     headers = {"Host": "evil.example", "X-Forwarded-Host": "evil.example"}
-    sent = squatter.browser.post(SEND, headers=headers)
-    assert sent.status_code == 204
+    assert squatter.browser.post(SEND, headers=headers).status_code == 204
     new_browser(squatter).post(
         "/api/auth/password-resets", json={"email": squatter.email}, headers=headers
     )

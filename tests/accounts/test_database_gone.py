@@ -4,8 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.answers import problem
 from tests.conftest import _migrated as migrate
 from tests.postgres import PostgresServer, program_folder
+from tests.tenant import log_in
 
 pytestmark = pytest.mark.full("halts a PostgreSQL server of its own")
 
@@ -32,12 +34,10 @@ def test_a_database_that_does_not_answer_is_503(server, workspace, own_server):
     for answer in (
         workspace.browser.get("/api/auth/session"),
         workspace.browser.post("/api/settings/websites", json={"name": "Shop", "kind": "web"}),
-        server.post(
-            "/api/auth/login", json={"email": workspace.email, "password": "wrong password"}
-        ),
+        log_in(server, workspace.email, "wrong password"),
         server.get("/l/sale"),
     ):
-        assert (answer.status_code, answer.json()["code"]) == (503, "store_unavailable")
+        assert problem(answer) == (503, "store_unavailable")
         assert answer.headers["retry-after"] == "1"
         assert own_server.folder.name not in answer.text
     assert server.get("/health/live").status_code == 200

@@ -8,6 +8,7 @@ from sqlalchemy import select
 
 from penstock.app import build_services
 from penstock.metadb.tables import invitations
+from tests.answers import faults, problem
 from tests.applications import application
 from tests.cases import cases
 from tests.tenant import BASE_URL, PASSWORD, create_invitation, new_browser, token_of
@@ -28,14 +29,6 @@ def read(tenant, token):
 
 def accept(tenant, token):
     return tenant.browser.post("/api/auth/invitations/accept", json={"token": token})
-
-
-def code(answer):
-    return answer.status_code, answer.json()["code"]
-
-
-def faults(answer):
-    return {(fault["field"], fault["code"]) for fault in answer.json()["errors"]}
 
 
 def test_an_invitation_has_a_url_that_is_shown_once(workspace):
@@ -64,10 +57,8 @@ def test_an_invited_person_joins_while_sign_up_is_closed(workspace, settings, cl
     closed = build_services(settings.model_copy(update={"signup_open": False}), clock, warehouse)
     with TestClient(application(closed), base_url=BASE_URL) as node:
         form = {"email": invitation["email"], "password": PASSWORD}
-        assert code(node.post("/api/auth/signup", json=form | {"workspaceName": "Mine"})) == (
-            403,
-            "signup_closed",
-        )
+        answer = node.post("/api/auth/signup", json=form | {"workspaceName": "Mine"})
+        assert problem(answer) == (403, "signup_closed")
         joined = node.post("/api/auth/signup", json=form | {"invitation": token_of(invitation)})
     assert joined.status_code == 201
     assert (joined.json()["workspace"]["id"], joined.json()["role"]) == (workspace.id, "owner")
@@ -86,19 +77,15 @@ def test_reading_an_invitation_does_not_use_it(workspace, other_workspace):
             "expiresAt": invitation["expiresAt"],
             "hasAccount": False,
         }
-    assert (
-        read(workspace, token_of(create_invitation(workspace, email=other_workspace.email))).json()[
-            "hasAccount"
-        ]
-        is True
-    )
+    answer = read(workspace, token_of(create_invitation(workspace, email=other_workspace.email)))
+    assert answer.json()["hasAccount"] is True
 
 
 def test_an_invitation_works_once(workspace):
     invitation = create_invitation(workspace)
     assert sign_up(workspace, invitation).status_code == 201
-    assert code(sign_up(workspace, invitation)) == (404, "invitation_not_found")
-    assert code(read(workspace, token_of(invitation))) == (404, "invitation_not_found")
+    assert problem(sign_up(workspace, invitation)) == (404, "invitation_not_found")
+    assert problem(read(workspace, token_of(invitation))) == (404, "invitation_not_found")
     assert workspace.browser.get("/api/settings/invitations").json()["total"] == 0
 
 
@@ -116,7 +103,7 @@ def test_an_invitation_expires_after_seven_days(workspace, clock):
     clock.advance(days=7, seconds=-60)
     assert read(workspace, token_of(invitation)).status_code == 200
     clock.advance(seconds=60)
-    assert code(sign_up(workspace, invitation)) == (404, "invitation_not_found")
+    assert problem(sign_up(workspace, invitation)) == (404, "invitation_not_found")
     assert workspace.browser.get("/api/settings/invitations").json()["total"] == 0
 
 
@@ -124,7 +111,7 @@ def test_an_invitation_expires_after_seven_days(workspace, clock):
 def test_a_second_invitation_replaces_the_first(workspace):
     first = create_invitation(workspace)
     second = create_invitation(workspace, "owner", first["email"])
-    assert code(read(workspace, token_of(first))) == (404, "invitation_not_found")
+    assert problem(read(workspace, token_of(first))) == (404, "invitation_not_found")
     assert [
         record["id"] for record in workspace.browser.get("/api/settings/invitations").json()["data"]
     ] == [second["id"]]
@@ -135,29 +122,25 @@ def test_a_withdrawn_invitation_is_404(workspace):
     address = f"/api/settings/invitations/{invitation['id']}"
     assert workspace.browser.delete(address).status_code == 204
     assert workspace.browser.delete(address).status_code == 404
-    assert code(sign_up(workspace, invitation)) == (404, "invitation_not_found")
+    assert problem(sign_up(workspace, invitation)) == (404, "invitation_not_found")
 
 
 def test_an_invitation_is_for_one_email_address(workspace, other_workspace):
     invitation = create_invitation(workspace)
-    assert code(sign_up(workspace, invitation, email="eve@example.com")) == (
-        403,
-        "invitation_for_another",
-    )
-    assert code(accept(other_workspace, token_of(invitation))) == (403, "invitation_for_another")
+    answer = sign_up(workspace, invitation, email="eve@example.com")
+    assert problem(answer) == (403, "invitation_for_another")
+    assert problem(accept(other_workspace, token_of(invitation))) == (403, "invitation_for_another")
     assert sign_up(workspace, invitation).status_code == 201
 
 
 def test_a_user_accepts_an_invitation_and_is_in_two_workspaces(workspace, other_workspace):
     invitation = create_invitation(workspace, email=other_workspace.email)
-    assert code(sign_up(workspace, invitation)) == (409, "email_taken")
+    assert problem(sign_up(workspace, invitation)) == (409, "email_taken")
     joined = accept(other_workspace, token_of(invitation))
     assert joined.status_code == 200
     assert (joined.json()["workspace"]["id"], joined.json()["role"]) == (workspace.id, "member")
-    assert (
-        other_workspace.browser.get("/api/auth/session").json()["workspace"]["id"]
-        == other_workspace.id
-    )
+    answer = other_workspace.browser.get("/api/auth/session")
+    assert answer.json()["workspace"]["id"] == other_workspace.id
     mine = other_workspace.browser.get("/api/auth/workspaces").json()["data"]
     assert [(record["workspace"]["id"], record["role"]) for record in mine] == [
         (other_workspace.id, "owner"),
@@ -167,13 +150,12 @@ def test_a_user_accepts_an_invitation_and_is_in_two_workspaces(workspace, other_
 
 def test_a_member_cannot_be_invited_again(workspace):
     response = workspace.browser.post("/api/settings/invitations", json={"email": workspace.email})
-    assert code(response) == (409, "already_member")
+    assert problem(response) == (409, "already_member")
 
 
 def test_a_sign_up_with_an_invitation_names_no_workspace(workspace):
-    assert faults(sign_up(workspace, create_invitation(workspace), workspaceName="Mine")) == {
-        ("workspaceName", "not_allowed")
-    }
+    answer = sign_up(workspace, create_invitation(workspace), workspaceName="Mine")
+    assert faults(answer) == {"workspaceName": "not_allowed"}
 
 
 def test_a_sign_up_without_an_invitation_names_its_workspace(workspace):
@@ -181,13 +163,13 @@ def test_a_sign_up_without_an_invitation_names_its_workspace(workspace):
         response = new_browser(workspace).post(
             "/api/auth/signup", json={"email": "x@example.com", "password": PASSWORD} | form
         )
-        assert faults(response) == {("workspaceName", "required")}
+        assert faults(response) == {"workspaceName": "required"}
 
 
 @cases("token", ["", "made-up", "\x00", "ü" * 2000])
 def test_an_unknown_token_is_404(workspace, token):
-    assert code(read(workspace, token)) == (404, "invitation_not_found")
-    assert code(accept(workspace, token)) == (404, "invitation_not_found")
+    assert problem(read(workspace, token)) == (404, "invitation_not_found")
+    assert problem(accept(workspace, token)) == (404, "invitation_not_found")
 
 
 def test_no_error_repeats_the_token(workspace):
@@ -195,7 +177,7 @@ def test_no_error_repeats_the_token(workspace):
     response = new_browser(workspace).post(
         "/api/auth/invitations/read", json={"token": token, "extra": 1}
     )
-    assert faults(response) == {("extra", "unknown_field")}
+    assert faults(response) == {"extra": "unknown_field"}
     assert token not in response.text
 
 
@@ -206,4 +188,4 @@ def test_a_foreign_page_cannot_use_an_invitation(workspace):
         json={"token": token},
         headers={"Origin": "https://evil.example"},
     )
-    assert code(response) == (403, "foreign_origin")
+    assert problem(response) == (403, "foreign_origin")

@@ -11,9 +11,10 @@ from sqlalchemy import update
 from penstock.app import Services
 from penstock.base.clock import iso
 from penstock.metadb.tables import api_keys
+from tests.answers import body_of, problem
 from tests.cases import cases
 from tests.conftest import ShiftedClock
-from tests.tenant import Tenant, join, visitor
+from tests.tenant import Tenant, add_website, audit_log, create_key, join, visitor
 
 DEFINITION = {
     "name": "Sign-up",
@@ -28,10 +29,8 @@ def holder(server: TestClient[Litestar], workspace: Tenant) -> Any:
     """Makes a key and answers a client that calls with it."""
 
     def make(**rights: Any) -> httpx.Client:
-        form = {"name": "limited", **rights}
-        answer = workspace.browser.post("/api/settings/api-keys", json=form)
-        assert answer.status_code == 201, answer.text
-        return visitor(server, {"Authorization": f"Bearer {answer.json()['key']}"})
+        key = create_key(workspace.browser, **rights)
+        return visitor(server, {"Authorization": f"Bearer {key}"})
 
     return make
 
@@ -97,14 +96,13 @@ def test_a_key_for_importing_can_follow_its_import(
 def test_a_key_for_one_website_cannot_follow_or_cancel_an_import_of_another(
     holder: Any, workspace: Tenant
 ) -> None:
-    form = {"name": "Other", "kind": "web"}
-    other = workspace.client.post("/api/settings/websites", json=form).json()["id"]
+    other = add_website(workspace.client)
     address = f"/api/imports?websiteId={workspace.website_id}"
     job = workspace.client.post(address, content=LINE, headers=NDJSON).json()
     client = holder(websiteId=other)
     for method, part in (("GET", ""), ("GET", "/rejects"), ("POST", "/cancel")):
         answer = client.request(method, f"/api/imports/{job['id']}{part}")
-        assert (answer.status_code, answer.json()["code"]) == (403, "website_not_of_key"), part
+        assert problem(answer) == (403, "website_not_of_key"), part
 
 
 @pytest.mark.usefixtures("warehouse")
@@ -136,8 +134,7 @@ def test_a_key_without_limits_and_one_from_before_scopes_may_do_everything(
 @pytest.mark.usefixtures("warehouse")
 def test_a_key_for_one_website_has_no_access_to_another(holder: Any, workspace: Tenant) -> None:
     own = workspace.website_id
-    form = {"name": "Other", "kind": "web"}
-    other = workspace.client.post("/api/settings/websites", json=form).json()["id"]
+    other = add_website(workspace.client)
     client = holder(websiteId=own)
     for route, request in requests(own)["ingest"].items():
         assert client.post(route.partition(" ")[2], **request).status_code < 400
@@ -145,7 +142,7 @@ def test_a_key_for_one_website_has_no_access_to_another(holder: Any, workspace: 
         answer = client.post(route.partition(" ")[2], **request)
         if route.endswith("/batch"):
             answer = client.post("/api/v1/events", json=request["json"]["events"][0])
-        assert (answer.status_code, answer.json()["code"]) == (403, "website_not_of_key"), route
+        assert problem(answer) == (403, "website_not_of_key"), route
         assert own in answer.json()["detail"]
     assert client.get(f"/api/visitors?websiteId={own}").status_code == 200
     assert client.get(f"/api/settings/websites/{own}").status_code == 200
@@ -163,10 +160,8 @@ def test_a_key_for_one_website_has_no_access_to_another(holder: Any, workspace: 
 def test_a_key_for_one_website_exports_a_person_s_events_of_that_website_only(
     holder: Any, workspace: Tenant
 ) -> None:
-    forms = [{"name": name, "kind": "web", "identityScope": "shop"} for name in ("One", "Two")]
-    key_website_id, other_website_id = (
-        workspace.client.post("/api/settings/websites", json=form).json()["id"] for form in forms
-    )
+    key_website_id = add_website(workspace.client, "One", identityScope="shop")
+    other_website_id = add_website(workspace.client, "Two", identityScope="shop")
     for website_id in (key_website_id, other_website_id):
         event = {"websiteId": website_id, "event": "a", "userId": "ada"}
         assert workspace.client.post("/api/v1/events", json=event).status_code == 202
@@ -176,20 +171,16 @@ def test_a_key_for_one_website_exports_a_person_s_events_of_that_website_only(
         answer = client.get(address)
         assert answer.status_code == 200, answer.text
         assert answer.text.count('"type":"event"') == events
-    log = workspace.browser.get("/api/settings/audit-log").json()["data"]
-    assert [entry["target"] for entry in log if entry["action"] == "exported"] == [
-        f"personal-data {key_website_id}"
-    ] * 2
+    exports = [entry["target"] for entry in audit_log(workspace.browser, "exported")]
+    assert exports == [f"personal-data {key_website_id}"] * 2
 
 
 @pytest.mark.usefixtures("warehouse")
 def test_a_key_for_one_website_reads_no_visitor_s_events_of_another(
     holder: Any, workspace: Tenant
 ) -> None:
-    forms = [{"name": name, "kind": "web", "identityScope": "shop"} for name in ("One", "Two")]
-    own, other = (
-        workspace.client.post("/api/settings/websites", json=form).json()["id"] for form in forms
-    )
+    own = add_website(workspace.client, "One", identityScope="shop")
+    other = add_website(workspace.client, "Two", identityScope="shop")
     for website_id, name in ((own, "seen"), (other, "secret")):
         event = {"websiteId": website_id, "event": name, "visitorId": "v"}
         assert workspace.client.post("/api/v1/events", json=event).status_code == 202
@@ -205,8 +196,7 @@ def test_a_key_for_one_website_reads_no_visitor_s_events_of_another(
 def test_a_batch_of_a_key_for_one_website_stores_nothing_for_another(
     holder: Any, workspace: Tenant
 ) -> None:
-    form = {"name": "Other", "kind": "web"}
-    other = workspace.client.post("/api/settings/websites", json=form).json()["id"]
+    other = add_website(workspace.client)
     events = [
         {"websiteId": website_id, "event": "a", "userId": "ada"}
         for website_id in (other, workspace.website_id)
@@ -235,8 +225,7 @@ def test_a_key_ends_at_its_expiry(holder: Any, clock: ShiftedClock) -> None:
 )
 def test_unusable_rights_are_422(workspace: Tenant, rights: dict[str, Any], field: str) -> None:
     answer = workspace.browser.post("/api/settings/api-keys", json={"name": "x", **rights})
-    assert answer.status_code == 422
-    assert answer.json()["errors"][0]["field"] == field
+    assert body_of(answer, 422)["errors"][0]["field"] == field
 
 
 @cases("odd", [10**13 * 2, "9999-12-31T23:59:59Z", -1, -(10**30)])
@@ -244,9 +233,7 @@ def test_an_expiry_beyond_every_calendar_is_refused_with_the_range(
     workspace: Tenant, odd: int | str
 ) -> None:
     form = {"name": "x", "expiresAt": odd}
-    answer = workspace.browser.post("/api/settings/api-keys", json=form)
-    assert answer.status_code == 422, answer.text
-    [error] = answer.json()["errors"]
+    [error] = body_of(workspace.browser.post("/api/settings/api-keys", json=form), 422)["errors"]
     assert (error["field"], error["code"]) == ("expiresAt", "out_of_range")
     assert error["message"] == "Must be between 1970 and 2299."
 
@@ -263,7 +250,7 @@ def test_a_key_names_who_created_it_and_removing_them_can_revoke_theirs(
 ) -> None:
     def member_with_key() -> tuple[str, httpx.Client]:
         browser = join(workspace, "owner")
-        key = browser.post("/api/settings/api-keys", json={"name": "theirs"}).json()["key"]
+        key = create_key(browser)
         user = browser.get("/api/auth/session").json()["user"]
         [record, *_] = workspace.browser.get("/api/settings/api-keys").json()["data"]
         assert record["createdBy"] == user["email"]

@@ -1,30 +1,20 @@
 """Texts that strangers chose, in mails that the operator's server sends."""
 
 import re
-from collections.abc import Iterator
 
 import pytest
-from pydantic import SecretStr
 from sqlalchemy import update
 
 from penstock.app import Services
 from penstock.metadb.tables import workspaces
 from penstock.settings import Settings
-from tests.mail_server import MailServer, mail_server
+from tests.mail_server import MailServer
 from tests.tenant import BASE_URL, Tenant, create_invitation
 
 
 @pytest.fixture
-def mails() -> Iterator[MailServer]:
-    with mail_server() as server:
-        yield server
-
-
-@pytest.fixture
 def settings(settings: Settings, mails: MailServer) -> Settings:
-    return settings.model_copy(
-        update={"smtp_url": SecretStr(mails.url), "mail_from": "penstock@example.com"}
-    )
+    return settings.model_copy(update=mails.settings())
 
 
 def shown_name(tenant: Tenant, mails: MailServer, name: str | None = None) -> str:

@@ -10,9 +10,19 @@ from sqlalchemy import select
 from penstock.app import Services
 from penstock.base.clock import system_clock
 from penstock.metadb.tables import pending_log_ins, recovery_codes, second_factors
+from tests.answers import body_of, columns_of, faults, problem
 from tests.cases import cases
 from tests.conftest import ShiftedClock
-from tests.tenant import PASSWORD, Tenant, create_invitation, join, new_browser, token_of
+from tests.tenant import (
+    PASSWORD,
+    Tenant,
+    audit_log,
+    create_invitation,
+    join,
+    log_in,
+    new_browser,
+    token_of,
+)
 
 STEP_S = 30
 
@@ -39,56 +49,40 @@ class Phone:
         return next(code for code in map("{:06}".format, range(10)) if code not in near)
 
 
+def enrol(browser: httpx.Client) -> dict[str, Any]:
+    return body_of(browser.post("/api/auth/second-factor", json={"password": PASSWORD}), 201)
+
+
 def turn_on(browser: httpx.Client, clock: ShiftedClock) -> tuple[Phone, list[str]]:
     """Returns the app and the recovery codes. The next code is a step later."""
-    enrolment = browser.post("/api/auth/second-factor", json={"password": PASSWORD})
-    assert enrolment.status_code == 201, enrolment.text
-    phone = Phone(enrolment.json()["secret"], clock)
+    phone = Phone(enrol(browser)["secret"], clock)
     confirmed = browser.post("/api/auth/second-factor/confirm", json={"code": phone.code()})
-    assert confirmed.status_code == 200, confirmed.text
     clock.advance(seconds=2 * STEP_S)
-    return phone, confirmed.json()["recoveryCodes"]
+    return phone, body_of(confirmed)["recoveryCodes"]
 
 
 def enter_password(tenant: Tenant, password: str = PASSWORD) -> tuple[httpx.Client, httpx.Response]:
     browser = new_browser(tenant)
-    form = {"email": tenant.email, "password": password}
-    return browser, browser.post("/api/auth/login", json=form)
+    return browser, log_in(browser, tenant.email, password)
 
 
 def enter_code(browser: httpx.Client, code: str) -> httpx.Response:
     return browser.post("/api/auth/login/code", json={"code": code})
 
 
-def problem(answer: httpx.Response) -> tuple[int, str]:
-    return answer.status_code, answer.json()["code"]
-
-
-def faults(answer: httpx.Response) -> list[tuple[str, str]]:
-    return [(fault["field"], fault["code"]) for fault in answer.json()["errors"]]
-
-
 def state(browser: httpx.Client) -> dict[str, Any]:
-    record: dict[str, Any] = browser.get("/api/auth/second-factor").json()
-    return record
+    return browser.get("/api/auth/second-factor").json()
 
 
 def actions(tenant: Tenant) -> list[tuple[str, str]]:
-    log = tenant.browser.get("/api/settings/audit-log").json()["data"]
-    return [(entry["action"], entry["target"]) for entry in log]
+    return columns_of(audit_log(tenant.browser), "action", "target")
 
 
 def test_log_in_asks_for_a_code_once_the_app_is_confirmed(
     workspace: Tenant, clock: ShiftedClock
 ) -> None:
-    assert state(workspace.browser) == {
-        "enabled": False,
-        "enabledAt": None,
-        "recoveryCodesLeft": 0,
-    }
-    enrolment = workspace.browser.post(
-        "/api/auth/second-factor", json={"password": PASSWORD}
-    ).json()
+    assert state(workspace.browser) == {"enabled": False, "enabledAt": None, "recoveryCodesLeft": 0}
+    enrolment = enrol(workspace.browser)
     assert enrolment["uri"].startswith("otpauth://totp/Penstock:")
     assert enrolment["secret"] in enrolment["uri"]
     assert enrolment["qrCode"].startswith("data:image/svg+xml")
@@ -102,9 +96,7 @@ def test_log_in_asks_for_a_code_once_the_app_is_confirmed(
     assert "service_session" not in browser.cookies
     assert browser.get("/api/auth/session").status_code == 401
     assert enter_password(workspace, "wrong password")[1].json()["code"] == "wrong_login"
-    answer = enter_code(browser, phone.code())
-    assert answer.status_code == 200
-    assert answer.json() == browser.get("/api/auth/session").json()
+    assert body_of(enter_code(browser, phone.code())) == browser.get("/api/auth/session").json()
     assert "service_pending_log_in" not in browser.cookies
 
 
@@ -113,14 +105,13 @@ def test_to_set_it_up_needs_the_password_and_a_code_and_ends_the_other_sessions(
 ) -> None:
     other, _ = enter_password(workspace)
     wrong = workspace.browser.post("/api/auth/second-factor", json={"password": "wrong"})
-    assert faults(wrong) == [("password", "wrong_password")]
+    assert faults(wrong) == {"password": "wrong_password"}
     nothing = workspace.browser.post("/api/auth/second-factor/confirm", json={"code": "123456"})
     assert problem(nothing) == (409, "second_factor_not_begun")
-    enrolment = workspace.browser.post("/api/auth/second-factor", json={"password": PASSWORD})
-    phone = Phone(enrolment.json()["secret"], clock)
+    phone = Phone(enrol(workspace.browser)["secret"], clock)
     for code in (phone.wrong_code(), phone.code(-120), "abcdef", "١٢٣٤٥٦", "1"):
         answer = workspace.browser.post("/api/auth/second-factor/confirm", json={"code": code})
-        assert faults(answer) == [("code", "wrong_code")]
+        assert faults(answer) == {"code": "wrong_code"}
     assert state(workspace.browser)["enabled"] is False
     turn_on(workspace.browser, clock)
     assert other.get("/api/auth/session").status_code == 401
@@ -205,10 +196,7 @@ def test_wrong_codes_count_as_failed_log_ins_although_the_password_was_right(
         for _ in range(5):
             enter_code(browser, phone.wrong_code())
     limited = enter_password(workspace)[1]
-    assert (limited.status_code, limited.headers["ratelimit-policy"]) == (
-        429,
-        '"login";q=10;w=300',
-    )
+    assert (limited.status_code, limited.headers["ratelimit-policy"]) == (429, '"login";q=10;w=300')
 
 
 def test_a_new_password_ends_pending_log_ins(workspace: Tenant, clock: ShiftedClock) -> None:
@@ -225,7 +213,7 @@ def test_it_is_turned_off_with_the_password_or_a_code(
 ) -> None:
     phone, codes = turn_on(workspace.browser, clock)
     path = "/api/auth/second-factor/turn-off"
-    assert faults(workspace.browser.post(path, json={})) == [("", "required")]
+    assert faults(workspace.browser.post(path, json={})) == {"": "required"}
     for wrong in ({"password": "wrong"}, {"code": phone.wrong_code()}):
         answer = workspace.browser.post(path, json=wrong)
         assert (answer.status_code, state(workspace.browser)["enabled"]) == (422, True)
@@ -248,8 +236,7 @@ def test_new_recovery_codes_replace_the_earlier_ones(
     answer = workspace.browser.post(
         "/api/auth/second-factor/recovery-codes", json={"password": PASSWORD}
     )
-    assert answer.status_code == 201
-    new = answer.json()["recoveryCodes"]
+    new = body_of(answer, 201)["recoveryCodes"]
     assert not set(new) & set(old)
     browser, _ = enter_password(workspace)
     assert problem(enter_code(browser, old[0])) == (401, "wrong_login_code")
@@ -277,8 +264,7 @@ def test_an_owner_resets_the_second_factor_of_a_member_of_no_other_workspace(
     assert problem(own) == (403, "own_second_factor")
     assert workspace.browser.delete(path).status_code == 204
     assert problem(workspace.browser.delete(path)) == (409, "second_factor_off")
-    form = {"email": user["email"], "password": PASSWORD}
-    assert new_browser(workspace).post("/api/auth/login", json=form).status_code == 200
+    assert log_in(new_browser(workspace), user["email"]).status_code == 200
 
     token = token_of(create_invitation(workspace, email=other_workspace.email))
     other_workspace.browser.post("/api/auth/invitations/accept", json={"token": token})
@@ -293,9 +279,7 @@ def test_secrets_are_encrypted_or_hashed_and_everything_is_in_the_audit_log(
 ) -> None:
     user_id = workspace.browser.get("/api/auth/session").json()["user"]["id"]
     who = f"{user_id} {workspace.email}"
-    enrolment = workspace.browser.post(
-        "/api/auth/second-factor", json={"password": PASSWORD}
-    ).json()
+    enrolment = enrol(workspace.browser)
     phone, codes = turn_on(workspace.browser, clock)
     browser, _ = enter_password(workspace)
     enter_code(browser, phone.wrong_code())

@@ -11,15 +11,12 @@ from sqlalchemy import delete, select
 
 from penstock.accounts import service
 from penstock.metadb.tables import known_networks, memberships, sessions
+from tests.answers import body_of, problem
 from tests.cases import cases
 from tests.processes import new_python
 from tests.serving import Served
-from tests.tenant import PASSWORD, visitor
+from tests.tenant import PASSWORD, log_in, visitor
 from tests.waiting import PATIENCE_S
-
-
-def log_in(client, email, password=PASSWORD):
-    return client.post("/api/auth/login", json={"email": email, "password": password})
 
 
 @pytest.fixture
@@ -47,8 +44,7 @@ def ends_at_ms(services):
 def test_logging_in_answers_user_and_workspace_and_signs_in(server, workspace):
     person = visitor(server)
     answer = log_in(person, workspace.email.upper())
-    assert answer.status_code == 200
-    assert answer.json()["workspace"]["id"] == workspace.id
+    assert body_of(answer)["workspace"]["id"] == workspace.id
     assert person.get("/api/auth/session").json() == answer.json()
 
 
@@ -277,8 +273,7 @@ def test_a_session_lasts_30_days_from_its_last_use(workspace, clock):
         clock.advance(days=29)
         assert workspace.browser.get("/api/auth/session").status_code == 200
     clock.advance(days=30, seconds=1)
-    ended = workspace.browser.get("/api/auth/session")
-    assert (ended.status_code, ended.json()["code"]) == (401, "session_ended")
+    assert problem(workspace.browser.get("/api/auth/session")) == (401, "session_ended")
 
 
 def test_session_use_is_not_written_at_every_request(workspace, services, clock):

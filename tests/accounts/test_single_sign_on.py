@@ -11,14 +11,14 @@ from authlib.oauth2.rfc7636 import create_s256_code_challenge
 from joserfc import jwt
 from joserfc.jwk import OctKey, RSAKey
 from oidc_provider_mock import User, run_server_in_thread
-from pydantic import SecretStr, ValidationError
+from pydantic import ValidationError
 
 from penstock.app import Services
 from penstock.settings import Settings
 from tests.cases import cases
 from tests.conftest import ShiftedClock
-from tests.identity_provider import IdentityProvider, identity_provider
-from tests.tenant import BASE_URL, PASSWORD, Tenant, new_browser
+from tests.identity_provider import IdentityProvider
+from tests.tenant import BASE_URL, PASSWORD, Tenant, audit_log, new_browser
 
 CALLBACK = "/login/sso/callback"
 
@@ -29,21 +29,8 @@ def metadb_url(sqlite_url: str) -> str:
 
 
 @pytest.fixture
-def provider() -> Iterator[IdentityProvider]:
-    with identity_provider() as running:
-        yield running
-
-
-@pytest.fixture
 def settings(settings: Settings, provider: IdentityProvider) -> Settings:
-    return settings.model_copy(
-        update={
-            "oidc_issuer": provider.issuer,
-            "oidc_client_id": "penstock",
-            "oidc_client_secret": SecretStr(provider.client_secret),
-            "oidc_name": "Example ID",
-        }
-    )
+    return settings.model_copy(update=provider.settings() | {"oidc_name": "Example ID"})
 
 
 def leave(browser: httpx.Client, next_path: str = "/goals") -> dict[str, str]:
@@ -110,11 +97,7 @@ def test_a_member_logs_in_with_pkce_state_and_nonce(
     assert form["code"] == "abc"
     assert create_s256_code_challenge(form["code_verifier"]) == sent["code_challenge"]
     assert come_back(browser, sent).status_code == 401, "the attempt is over"
-    [entry] = [
-        entry
-        for entry in workspace.client.get("/api/settings/audit-log").json()["data"]
-        if entry["action"] == "signed_in"
-    ]
+    [entry] = audit_log(workspace.client, "signed_in")
     assert entry["target"].endswith(f"{workspace.email}: single sign-on")
 
 
@@ -287,10 +270,8 @@ def test_the_address_may_come_from_userinfo_of_the_same_person(
 def test_a_second_factor_is_asked_for_as_well(
     workspace: Tenant, provider: IdentityProvider, clock: ShiftedClock
 ) -> None:
-    enrolment = workspace.browser.post(
-        "/api/auth/second-factor", json={"password": PASSWORD}
-    ).json()
-    totp = pyotp.TOTP(enrolment["secret"])
+    answer = workspace.browser.post("/api/auth/second-factor", json={"password": PASSWORD})
+    totp = pyotp.TOTP(answer.json()["secret"])
     code = {"code": totp.at(clock() // 1000)}
     workspace.browser.post("/api/auth/second-factor/confirm", json=code)
     browser, answer = log_in(workspace, provider, clock)
@@ -313,10 +294,7 @@ def test_log_ins_of_one_network_are_limited(workspace: Tenant, clock: ShiftedClo
 def mock_issuer() -> Iterator[str]:
     people = [
         User(sub=name, claims={"email": email, "email_verified": True})
-        for name, email in (
-            ("ann", "ann@example.com"),
-            ("eve", "eve@elsewhere.example"),
-        )
+        for name, email in (("ann", "ann@example.com"), ("eve", "eve@elsewhere.example"))
     ]
     with run_server_in_thread(user_claims=people) as server:
         yield f"http://localhost:{server.server_port}"
@@ -363,7 +341,7 @@ class TestAutomaticJoin:
         stranger = new_browser(workspace)
         refused = visit_mock(stranger, "eve")
         assert_refused(stranger, refused, 403, "not in a domain that may log in here")
-        log = workspace.client.get("/api/settings/audit-log").json()["data"]
+        log = audit_log(workspace.client)
         joined = [entry["action"] for entry in log if entry["actor"] == "ann@example.com"]
         assert set(joined) - {"sign_in_failed"} == {"signed_in", "member_joined"}
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.answers import body_of, faults
 from tests.cases import cases
 
 APP = {
@@ -26,14 +27,7 @@ ROUTE = "/api/settings/websites"
 
 
 def create(client, **form):
-    answer = client.post(ROUTE, json={"name": "Shop", "kind": "web"} | form)
-    assert answer.status_code == 201, answer.text
-    return answer.json()
-
-
-def faults(answer):
-    assert answer.status_code == 422, answer.text
-    return {(fault["field"], fault["code"]) for fault in answer.json()["errors"]}
+    return body_of(client.post(ROUTE, json={"name": "Shop", "kind": "web"} | form), 201)
 
 
 def test_a_new_website_is_returned_in_full_and_read_back(client):
@@ -87,13 +81,11 @@ def test_the_list_is_paged_oldest_first(client, clock):
 
 @cases(("field", "value"), APP.items())
 def test_app_fields_are_only_for_mobile_apps(client, field, value):
-    assert faults(client.post(ROUTE, json={"name": "Shop", "kind": "web", field: value})) == {
-        (field, "only_mobile")
-    }
+    answer = client.post(ROUTE, json={"name": "Shop", "kind": "web", field: value})
+    assert faults(answer) == {field: "only_mobile"}
     new_website = create(client)
-    assert faults(client.patch(f"{ROUTE}/{new_website['id']}", json={field: value})) == {
-        (field, "only_mobile")
-    }
+    answer = client.patch(f"{ROUTE}/{new_website['id']}", json={field: value})
+    assert faults(answer) == {field: "only_mobile"}
 
 
 def test_null_in_an_app_field_equals_omitting_it(client):
@@ -143,7 +135,7 @@ def test_null_in_an_app_field_equals_omitting_it(client):
 )
 def test_each_fault_names_its_field(client, field, value, code):
     form = {"name": "Shop", "kind": "mobile", field: value}
-    assert faults(client.post(ROUTE, json=form)) == {(field, code)}
+    assert faults(client.post(ROUTE, json=form)) == {field: code}
 
 
 def test_a_fault_in_a_fingerprint_names_its_index(client):
@@ -152,9 +144,8 @@ def test_a_fault_in_a_fingerprint_names_its_index(client):
         "kind": "mobile",
         "androidSha256Fingerprints": [":".join(["AB"] * 32), "AB:CD"],
     }
-    assert faults(client.post(ROUTE, json=form)) == {
-        ("androidSha256Fingerprints[1]", "not_a_fingerprint")
-    }
+    answer = client.post(ROUTE, json=form)
+    assert faults(answer) == {"androidSha256Fingerprints[1]": "not_a_fingerprint"}
 
 
 def test_all_faults_at_once(client):
@@ -165,19 +156,14 @@ def test_all_faults_at_once(client):
         "customScheme": "myshop",
         "colour": "red",
     }
-    assert {field for field, _ in faults(client.post(ROUTE, json=form))} == {
-        "name",
-        "domain",
-        "iosTeamId",
-        "customScheme",
-        "colour",
-    }
+    fields = set(faults(client.post(ROUTE, json=form)))
+    assert fields == {"name", "domain", "iosTeamId", "customScheme", "colour"}
 
 
 @cases("kind", ["desktop", "", None, 1])
 def test_the_kind_is_web_or_mobile(client, kind):
-    [(field, _)] = faults(client.post(ROUTE, json={"name": "Shop", "kind": kind}))
-    assert field == "kind"
+    answer = client.post(ROUTE, json={"name": "Shop", "kind": kind})
+    assert list(faults(answer)) == ["kind"]
 
 
 @cases("domain", ["localhost", "localhost:3000", "shop.example.com", "192.0.2.1", "bücher.example"])
@@ -192,8 +178,7 @@ def test_omitted_fields_keep_their_value_and_null_clears(client, clock):
         f"{ROUTE}/{new_website['id']}",
         json={"name": "New", "iosTeamId": None, "androidSha256Fingerprints": None},
     )
-    assert changed.status_code == 200
-    body = changed.json()
+    body = body_of(changed)
     assert body["updatedAt"] > new_website["updatedAt"]
     assert body == new_website | {
         "name": "New",
@@ -207,15 +192,15 @@ def test_omitted_fields_keep_their_value_and_null_clears(client, clock):
 @cases(
     ("change", "fault"),
     [
-        ({"name": None}, ("name", "not_null")),
-        ({"name": " "}, ("name", "too_short")),
-        ({"kind": "mobile"}, ("kind", "read_only")),
-        ({"identityScope": "x"}, ("identityScope", "read_only")),
+        ({"name": None}, {"name": "not_null"}),
+        ({"name": " "}, {"name": "too_short"}),
+        ({"kind": "mobile"}, {"kind": "read_only"}),
+        ({"identityScope": "x"}, {"identityScope": "read_only"}),
     ],
 )
 def test_a_change_of_a_fixed_field_changes_nothing(client, change, fault):
     new_website = create(client)
-    assert faults(client.patch(f"{ROUTE}/{new_website['id']}", json=change)) == {fault}
+    assert faults(client.patch(f"{ROUTE}/{new_website['id']}", json=change)) == fault
     assert client.get(f"{ROUTE}/{new_website['id']}").json() == new_website
 
 
@@ -271,8 +256,7 @@ def test_a_website_may_be_changed_with_its_own_record(client, form):
     address = f"{ROUTE}/{create(client, **form)['id']}"
     record = client.get(address).json()
     answer = client.patch(address, json=record)
-    assert answer.status_code == 200, answer.text
-    assert answer.json() | {"updatedAt": None} == record | {"updatedAt": None}
+    assert body_of(answer) | {"updatedAt": None} == record | {"updatedAt": None}
     changed = client.patch(address, json=answer.json() | {"name": "New"})
     assert (changed.status_code, changed.json()["name"]) == (200, "New")
 
@@ -280,6 +264,5 @@ def test_a_website_may_be_changed_with_its_own_record(client, form):
 @cases(("field", "value"), [("id", "web_other"), ("kind", "mobile"), ("identityScope", "all")])
 def test_a_read_only_field_of_a_website_cannot_be_changed(client, field, value):
     record = create(client)
-    assert faults(client.patch(f"{ROUTE}/{record['id']}", json=record | {field: value})) == {
-        (field, "read_only")
-    }
+    answer = client.patch(f"{ROUTE}/{record['id']}", json=record | {field: value})
+    assert faults(answer) == {field: "read_only"}
