@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,16 @@ from penstock.events.imports.formats.ndjson import NDJSON
 from penstock.events.imports.formats.reader import ReaderLimits, Row
 from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
-from tests.tenant import Tenant
+from tests.answers import body_of
+from tests.tenant import Tenant, add_website
 from tests.waiting import PATIENCE_S, eventually
 
 Stored = Callable[[], list[dict[str, Any]]]
 Post = Callable[..., httpx.Response]
 Import = Callable[..., dict[str, Any]]
+Content = Iterable[dict[str, Any]] | bytes
+"""The lines or the bytes of a file."""
+NDJSON_TYPE = "application/x-ndjson"
 
 
 @pytest.fixture
@@ -45,10 +49,7 @@ def site(workspace: Tenant) -> str:
 @pytest.fixture
 def app_site(workspace: Tenant) -> str:
     """A tracked mobile app."""
-    website_id: str = workspace.client.post(
-        "/api/settings/websites", json={"name": "App", "kind": "mobile"}
-    ).json()["id"]
-    return website_id
+    return add_website(workspace.client, "App", "mobile")
 
 
 @pytest.fixture
@@ -93,12 +94,6 @@ def stored(stored_at: Callable[[str], list[dict[str, Any]]], site: str) -> Store
     return lambda: stored_at(site)
 
 
-def faults(answer: httpx.Response) -> dict[str, str]:
-    """Return the error codes of a rejection, by field."""
-    assert answer.headers["content-type"] == "application/problem+json", answer.text
-    return {error["field"]: error["code"] for error in answer.json()["errors"]}
-
-
 def ndjson(lines: Iterable[dict[str, Any]]) -> bytes:
     return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
 
@@ -117,8 +112,35 @@ def finished(client: httpx.Client, import_id: str) -> dict[str, Any]:
         job: dict[str, Any] = client.get(f"/api/imports/{import_id}").json()
         return job if job["state"] in ("done", "failed", "cancelled") else None
 
-    job: dict[str, Any] = eventually(ended)
-    return job
+    return eventually(ended)
+
+
+def upload_to(
+    client: httpx.Client,
+    website_id: str,
+    content: Content,
+    media_type: str = NDJSON_TYPE,
+    headers: Mapping[str, str] | None = None,
+    **query: str,
+) -> httpx.Response:
+    """Upload lines, or the bytes of a file, for an import to the website."""
+    return client.post(
+        "/api/imports",
+        params={"websiteId": website_id, **query},
+        content=content if isinstance(content, bytes) else ndjson(content),
+        headers={"Content-Type": media_type, **(headers or {})},
+    )
+
+
+def upload(tenant: Tenant, content: Content, *args: Any, **options: Any) -> httpx.Response:
+    """Like `upload_to`, to the website of the tenant."""
+    return upload_to(tenant.client, tenant.website_id, content, *args, **options)
+
+
+def imported(tenant: Tenant, content: Content, *args: Any, **options: Any) -> dict[str, Any]:
+    """Upload a file, and return its import when it has ended."""
+    job = body_of(upload(tenant, content, *args, **options), 201)
+    return finished(tenant.client, job["id"])
 
 
 @pytest.fixture
@@ -126,25 +148,16 @@ def run_import(workspace: Tenant) -> Import:
     """Import lines or a raw body, and wait until the import has ended."""
 
     def run(
-        lines: Iterable[dict[str, Any]] | bytes,
+        content: Content,
         *,
         zipped: bool = False,
         website_id: str | None = None,
-        media_type: str = "application/x-ndjson",
+        media_type: str = NDJSON_TYPE,
     ) -> dict[str, Any]:
-        body = lines if isinstance(lines, bytes) else ndjson(lines)
-        query = {"websiteId": website_id or workspace.website_id}
-        headers = {
-            "Content-Type": media_type,
-            **({"Content-Encoding": "gzip"} if zipped else {}),
-        }
-        answer = workspace.client.post(
-            "/api/imports",
-            params=query,
-            content=gzip.compress(body) if zipped else body,
-            headers=headers,
-        )
-        assert answer.status_code == 201, answer.text
-        return finished(workspace.client, answer.json()["id"])
+        if zipped:
+            content = gzip.compress(content if isinstance(content, bytes) else ndjson(content))
+        headers = {"Content-Encoding": "gzip"} if zipped else {}
+        target = replace(workspace, website_id=website_id or workspace.website_id)
+        return imported(target, content, media_type, headers)
 
     return run

@@ -4,17 +4,18 @@ import gzip
 import json
 import zlib
 from time import process_time
-from typing import Any
 
 import httpx
 import pytest
 
 from penstock.settings import Settings
+from tests.answers import faults, faults_in, problem
 from tests.cases import cases
-from tests.events.conftest import Post, Stored, faults
+from tests.events.conftest import Post, Stored
 from tests.tenant import Tenant
 
 JSON = {"Content-Type": "application/json"}
+ZIPPED = {**JSON, "Content-Encoding": "gzip"}
 DEEP = b"[" * 3000 + b"]" * 3000
 
 
@@ -57,9 +58,7 @@ def test_a_body_that_is_not_json_is_malformed(
 ) -> None:
     for name, text in NO_JSON.items():
         answer = workspace.client.post(any_route, content=text, headers=JSON)
-        assert (answer.status_code, answer.json()["code"]) == (400, "not_json"), (
-            f"{name}: {answer.text}"
-        )
+        assert problem(answer) == (400, "not_json"), f"{name}: {answer.text}"
         assert answer.headers["content-type"] == "application/problem+json"
     assert stored() == []
 
@@ -70,7 +69,7 @@ def test_a_body_that_is_not_an_object_is_rejected(
 ) -> None:
     for value in (b"null", b"true", b"7", b'"text"', b"[]", b"[{}]", b"NaN"):
         answer = workspace.client.post(any_route, content=value, headers=JSON)
-        assert (answer.status_code, faults(answer)) == (422, {"body": "wrong_type"}), value
+        assert faults(answer) == {"body": "wrong_type"}, value
         assert "JSON object" in answer.json()["detail"]
     assert stored() == []
 
@@ -114,14 +113,14 @@ def test_a_field_that_breaks_a_rule_is_named(
         wrong = body(site, **fields)
         with subtests.test(field=field, code=code):
             answer = workspace.client.post("/api/v1/events", content=wrong, headers=JSON)
-            assert (answer.status_code, faults(answer)) == (422, {field: code})
+            assert faults(answer) == {field: code}
             batch = workspace.client.post(
                 "/api/v1/events/batch",
                 content=b'{"events": [%s, %s]}' % (wrong, good),
                 headers=JSON,
             )
             rejected, accepted = batch.json()["results"]
-            assert [error["field"] for error in rejected["errors"]] == [field]
+            assert list(faults_in(rejected)) == [field]
             assert accepted["status"] == "accepted"
     assert len(stored()) == len(WRONG_FIELDS), "the good item beside each bad one, and nothing else"
 
@@ -137,20 +136,17 @@ def test_a_body_that_is_not_labelled_json_is_unsupported(
         "application/jsonx",
         "",
     ):
-        answer = workspace.client.post(
-            any_route, content=body(site), headers={"Content-Type": label} if label else {}
-        )
-        assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type"), label
+        headers = {"Content-Type": label} if label else {}
+        answer = workspace.client.post(any_route, content=body(site), headers=headers)
+        assert problem(answer) == (415, "unsupported_media_type"), label
     assert stored() == []
 
 
 def test_only_the_tracker_accepts_plain_text(workspace: Tenant, site: str) -> None:
-    assert (
-        workspace.client.post(
-            "/api/v1/events", content=body(site), headers={"Content-Type": "text/plain"}
-        ).status_code
-        == 415
+    answer = workspace.client.post(
+        "/api/v1/events", content=body(site), headers={"Content-Type": "text/plain"}
     )
+    assert answer.status_code == 415
 
 
 @on_any_route
@@ -158,39 +154,28 @@ def test_an_unknown_encoding_is_unsupported(
     workspace: Tenant, site: str, stored: Stored, any_route: str
 ) -> None:
     for encoding in ("br", "deflate", "zstd", "gzip, gzip", "nonsense"):
-        answer = workspace.client.post(
-            any_route, content=body(site), headers={**JSON, "Content-Encoding": encoding}
-        )
-        assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type"), (
-            encoding
-        )
+        headers = {**JSON, "Content-Encoding": encoding}
+        answer = workspace.client.post(any_route, content=body(site), headers=headers)
+        assert problem(answer) == (415, "unsupported_media_type"), encoding
     assert stored() == []
 
 
 def test_gzip_is_understood(workspace: Tenant, site: str, stored: Stored) -> None:
-    zipped = {**JSON, "Content-Encoding": "gzip"}
-    assert (
-        workspace.client.post(
-            "/api/v1/events", content=gzip.compress(body(site)), headers=zipped
-        ).status_code
-        == 202
-    )
-    batch = b'{"events": [%s]}' % body(site)
-    assert (
-        workspace.client.post(
-            "/api/v1/events/batch", content=gzip.compress(batch), headers=zipped
-        ).json()["accepted"]
-        == 1
-    )
+    content = gzip.compress(body(site))
+    answer = workspace.client.post("/api/v1/events", content=content, headers=ZIPPED)
+    assert answer.status_code == 202
+    content = gzip.compress(b'{"events": [%s]}' % body(site))
+    answer = workspace.client.post("/api/v1/events/batch", content=content, headers=ZIPPED)
+    assert answer.json()["accepted"] == 1
     assert len(stored()) == 2
 
 
 def test_gzip_of_several_members_is_read_to_its_end(
     workspace: Tenant, site: str, stored: Stored
 ) -> None:
-    zipped, whole = {**JSON, "Content-Encoding": "gzip"}, body(site)
+    whole = body(site)
     answers = [
-        workspace.client.post("/api/v1/events", content=members, headers=zipped)
+        workspace.client.post("/api/v1/events", content=members, headers=ZIPPED)
         for members in (
             gzip.compress(whole[:9]) + gzip.compress(whole[9:]),
             gzip.compress(whole) + gzip.compress(whole),
@@ -210,34 +195,27 @@ def test_a_body_has_at_most_16_gzip_members(workspace: Tenant, site: str, any_ro
     for count in (17, 100_000):
         content = gzip.compress(b"") * count
         before_s = process_time()
-        answer = workspace.client.post(
-            any_route, content=content, headers={**JSON, "Content-Encoding": "gzip"}
-        )
+        answer = workspace.client.post(any_route, content=content, headers=ZIPPED)
         if len(content) < 64 * 1024 or answer.json()["code"] != "too_large":
-            assert (answer.status_code, answer.json()["code"]) == (413, "too_many_gzip_members")
+            assert problem(answer) == (413, "too_many_gzip_members")
         assert process_time() - before_s < 0.5  # once 3.5 s
     content = gzip.compress(body(site)) + gzip.compress(b" ") * 15
-    headers = {**JSON, "Content-Encoding": "gzip"}
-    assert workspace.client.post("/api/v1/events", content=content, headers=headers).is_success
+    assert workspace.client.post("/api/v1/events", content=content, headers=ZIPPED).is_success
 
 
 @on_any_route
 def test_broken_gzip_is_malformed(workspace: Tenant, any_route: str) -> None:
     for broken in (b"no gzip", gzip.compress(b"{}")[:-9], zlib.compress(b"{}")):
-        answer = workspace.client.post(
-            any_route, content=broken, headers={**JSON, "Content-Encoding": "gzip"}
-        )
-        assert (answer.status_code, answer.json()["code"]) == (400, "bad_gzip"), broken
+        answer = workspace.client.post(any_route, content=broken, headers=ZIPPED)
+        assert problem(answer) == (400, "bad_gzip"), broken
 
 
 @on_any_route
 def test_a_gzip_bomb_is_too_large(workspace: Tenant, settings: Settings, any_route: str) -> None:
     bomb = gzip.compress(b" " * (settings.limits.max_inflated_bytes + 1))
     assert len(bomb) < 64 * 1024
-    answer = workspace.client.post(
-        any_route, content=bomb, headers={**JSON, "Content-Encoding": "gzip"}
-    )
-    assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+    answer = workspace.client.post(any_route, content=bomb, headers=ZIPPED)
+    assert problem(answer) == (413, "too_large")
 
 
 @on_any_route
@@ -248,7 +226,7 @@ def test_a_body_over_the_limit_is_too_large(
     text = b" " * (settings.limits.max_body_bytes + 1)
     for content in (text, iter([text[:1000], text[1000:]])):
         answer = workspace.client.post(any_route, content=content, headers=JSON)
-        assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+        assert problem(answer) == (413, "too_large")
 
 
 @pytest.mark.parametrize(
@@ -257,12 +235,8 @@ def test_a_body_over_the_limit_is_too_large(
 def test_a_limit_that_was_raised_holds(workspace: Tenant, site: str) -> None:
     single_body = body(site)
     batch = b'{"events": [' + single_body + b", " + single_body + b" " * 11_000_000 + b"]}"
-    assert (
-        workspace.client.post("/api/v1/events/batch", content=batch, headers=JSON).json()[
-            "accepted"
-        ]
-        == 2
-    )
+    answer = workspace.client.post("/api/v1/events/batch", content=batch, headers=JSON)
+    assert answer.json()["accepted"] == 2
 
 
 class TestLimits:
@@ -272,7 +246,7 @@ class TestLimits:
         if field is None:
             assert answer.status_code == 202, answer.text
         else:
-            assert (answer.status_code, faults(answer)) == (422, {field: code})
+            assert faults(answer) == {field: code}
 
     def test_an_id_has_200_bytes(self, post_event: Post) -> None:
         for field in ("visitorId", "userId", "eventId", "externalSessionId"):
@@ -290,24 +264,17 @@ class TestLimits:
 
     def test_properties_have_255_keys_nested_ones_included(self, post_event: Post) -> None:
         self.check(post_event(properties={f"k{n}": n for n in range(255)}), None)
-        self.check(
-            post_event(properties={f"k{n}": n for n in range(256)}), "properties", "too_many_keys"
-        )
+        answer = post_event(properties={f"k{n}": n for n in range(256)})
+        self.check(answer, "properties", "too_many_keys")
         self.check(post_event(properties={"a": {f"k{n}": n for n in range(254)}}), None)
-        self.check(
-            post_event(properties={"a": {f"k{n}": n for n in range(255)}}),
-            "properties",
-            "too_many_keys",
-        )
+        answer = post_event(properties={"a": {f"k{n}": n for n in range(255)}})
+        self.check(answer, "properties", "too_many_keys")
 
     def test_properties_nest_five_levels(self, post_event: Post) -> None:
         self.check(post_event(properties={"a": {"b": {"c": {"d": 1}}}}), None)
         self.check(post_event(properties={"a": {"b": {"c": {"d": [1]}}}}), None)
-        self.check(
-            post_event(properties={"a": {"b": {"c": {"d": [[1]]}}}}),
-            "properties.a.b.c.d[0]",
-            "too_deep",
-        )
+        answer = post_event(properties={"a": {"b": {"c": {"d": [[1]]}}}})
+        self.check(answer, "properties.a.b.c.d[0]", "too_deep")
 
     def test_a_string_has_8_kb(self, post_event: Post) -> None:
         self.check(post_event(properties={"a": "é" * 4096}), None)
@@ -319,27 +286,15 @@ class TestLimits:
 
     def test_an_event_has_64_kb(self, workspace: Tenant, site: str, post_event: Post) -> None:
         properties = {f"k{n}": "x" * 8000 for n in range(8)}
-        size = len(
-            json.dumps(
-                {
-                    "websiteId": site,
-                    "visitorId": "v",
-                    "event": "e",
-                    "properties": {**properties, "last": ""},
-                }
-            )
-        )
+
+        def text(more: int) -> str:
+            event = {"websiteId": site, "visitorId": "v", "event": "e"}
+            return json.dumps({**event, "properties": {**properties, "last": "x" * more}})
+
+        size = len(text(0))
         assert size < 65_536
         for more, status in ((65_536 - size, 202), (65_537 - size, 413)):
-            event: dict[str, Any] = {
-                "websiteId": site,
-                "visitorId": "v",
-                "event": "e",
-                "properties": {**properties, "last": "x" * more},
-            }
-            answer = workspace.client.post(
-                "/api/v1/events", content=json.dumps(event), headers=JSON
-            )
+            answer = workspace.client.post("/api/v1/events", content=text(more), headers=JSON)
             assert answer.status_code == status
 
     def test_an_event_of_a_batch_has_64_kb(self, workspace: Tenant, site: str) -> None:

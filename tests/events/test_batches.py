@@ -13,8 +13,9 @@ from penstock.events import routes
 from penstock.events.answers import batch_json
 from penstock.events.batch import ItemResult
 from penstock.events.intake import MAX_WAITING
+from tests.answers import body_of, faults
 from tests.cases import cases
-from tests.events.conftest import Stored, faults
+from tests.events.conftest import Stored
 from tests.tenant import Tenant
 
 
@@ -33,9 +34,7 @@ def test_an_invalid_item_never_loses_a_valid_one(
         5,
         good,
     ]
-    answer = post(workspace, events)
-    assert answer.status_code == 202
-    document = answer.json()
+    document = body_of(post(workspace, events), 202)
     event_id = document["results"][0]["eventId"]
     messages = [
         error.pop("message") for result in document["results"] for error in result["errors"]
@@ -100,7 +99,7 @@ def test_a_body_that_is_no_batch_is_rejected_as_a_whole(
     workspace: Tenant, events: Any, code: str
 ) -> None:
     answer = post(workspace, events)
-    assert (answer.status_code, faults(answer)) == (422, {"events": code})
+    assert faults(answer) == {"events": code}
 
 
 @cases(
@@ -114,7 +113,7 @@ def test_a_body_that_is_no_batch_is_rejected_as_a_whole(
 )
 def test_the_envelope_is_checked(workspace: Tenant, body: Any, expected: dict[str, str]) -> None:
     answer = workspace.client.post("/api/v1/events/batch", json=body)
-    assert (answer.status_code, faults(answer)) == (422, expected)
+    assert faults(answer) == expected
 
 
 def test_a_batch_of_invalid_items_stores_nothing(workspace: Tenant, stored: Stored) -> None:

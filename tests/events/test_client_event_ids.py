@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.cases import cases
-from tests.events.conftest import Stored, finished, ndjson
+from tests.events.conftest import Stored, imported
 from tests.tenant import Tenant
 
 
@@ -42,14 +42,9 @@ def test_the_ids_of_import_lines_are_stored(workspace: Tenant, stored: Stored) -
         ({}, None),
     ]
     line = {"type": "event", "name": "e", "visitorId": "v"}
-    job = workspace.client.post(
-        "/api/imports",
-        params={"websiteId": workspace.website_id},
-        content=ndjson(
-            line | fields | {"timestamp": f"2024-05-01T10:00:0{second}Z"}
-            for second, (fields, _) in enumerate(lines)
-        ),
-        headers={"Content-Type": "application/x-ndjson"},
-    ).json()
-    assert finished(workspace.client, job["id"])["accepted"] == len(lines)
+    content = [
+        line | fields | {"timestamp": f"2024-05-01T10:00:0{second}Z"}
+        for second, (fields, _) in enumerate(lines)
+    ]
+    assert imported(workspace, content)["accepted"] == len(lines)
     assert [event.get("client_event_id") for event in stored()] == [own for _, own in lines]

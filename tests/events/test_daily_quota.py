@@ -1,6 +1,5 @@
 """What anyone may send to a website has a quota for each day, counted on disk and shown."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +14,7 @@ from penstock.events.quota import DailyQuota
 from penstock.metadb.tables import daily_events
 from penstock.settings import Settings
 from tests.conftest import ShiftedClock
-from tests.events.conftest import Post, finished
+from tests.events.conftest import Post, imported
 from tests.tenant import Tenant, new_browser
 
 DAY_MS = 86_400_000
@@ -107,13 +106,7 @@ def test_an_import_counts_nothing_and_is_not_stopped(
 ) -> None:
     use_up()
     line = {"type": "event", "name": "e", "userId": "u", "timestamp": "2026-01-01T00:00:00Z"}
-    job = workspace.client.post(
-        "/api/imports",
-        params={"websiteId": site},
-        content=json.dumps(line),
-        headers={"Content-Type": "application/x-ndjson"},
-    ).json()
-    assert finished(workspace.client, job["id"])["accepted"] == 1
+    assert imported(workspace, [line])["accepted"] == 1
     assert services.events.quota.today(site).events == 3
 
 

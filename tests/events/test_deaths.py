@@ -32,10 +32,9 @@ def start_until(
     """
     for deaths in range(12):
         try:
-            served = Served(data, program=program)
+            served = Served(data, program=program, key=key)
         except AssertionError:
             continue  # It died before it said that it had started.
-        served.client.headers["Authorization"] = f"Bearer {key}"
 
         def has_ended(served: Served = served) -> bool:
             try:

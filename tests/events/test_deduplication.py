@@ -16,6 +16,7 @@ from sqlalchemy import event as sqlalchemy_event
 from penstock.app import Services, build_services
 from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
+from tests.answers import body_of
 from tests.applications import application
 from tests.conftest import BASE_URL, ShiftedClock
 from tests.events.conftest import Post, Stored
@@ -30,10 +31,8 @@ def metadb_url(database_url: str) -> str:
 
 def test_a_repeat_is_a_duplicate_and_changes_nothing(post_event: Post, stored: Stored) -> None:
     first = post_event(eventId="order-1", properties={"n": 1, "m": 2}).json()
-    assert post_event(eventId="order-1", properties={"m": 2, "n": 1}).json() == {
-        **first,
-        "status": "duplicate",
-    }
+    answer = post_event(eventId="order-1", properties={"m": 2, "n": 1})
+    assert answer.json() == {**first, "status": "duplicate"}
     assert len(stored()) == 1
 
 
@@ -66,15 +65,10 @@ def test_the_second_of_two_equal_ids_in_one_batch_is_the_duplicate(
     workspace: Tenant, site: str, stored: Stored
 ) -> None:
     event: dict[str, Any] = {"websiteId": site, "visitorId": "v", "event": "e", "eventId": "1"}
-    answer = workspace.client.post(
-        "/api/v1/events/batch", json={"events": [event, event, {**event, "event": "f"}]}
-    )
-    first, second, third = answer.json()["results"]
-    assert [first["status"], second["status"], third["status"]] == [
-        "accepted",
-        "duplicate",
-        "duplicate",
-    ]
+    events = [event, event, {**event, "event": "f"}]
+    answer = workspace.client.post("/api/v1/events/batch", json={"events": events})
+    first, second, third = results = answer.json()["results"]
+    assert [result["status"] for result in results] == ["accepted", "duplicate", "duplicate"]
     assert first["eventId"] == second["eventId"] == third["eventId"]
     assert ("warnings" in second, third["warnings"][0]["code"]) == (False, "body_differs")
     assert len(stored()) == 1
@@ -141,8 +135,7 @@ def test_two_nodes_share_their_ids(
                 "event": "signed_up",
                 "eventId": f"{number % 10}",
             }
-            document: dict[str, Any] = client.post("/api/v1/events", json=event).json()
-            return document
+            return client.post("/api/v1/events", json=event).json()
 
         with ThreadPoolExecutor(16) as pool:
             first_posts = [
@@ -170,16 +163,22 @@ def clean_up(services: Services, clock: ShiftedClock) -> None:
     eventually(lambda: (worker.health().last_success_at_ms or 0) > before_ms)
 
 
-def test_ids_are_remembered_for_400_days_unless_others_are_set(
-    post_event: Post, services: Services, clock: ShiftedClock
+def assert_remembered_for(
+    days: int, post_event: Post, services: Services, clock: ShiftedClock
 ) -> None:
     post_event(eventId="1")
-    clock.advance(days=399)
+    clock.advance(days=days - 1)
     clean_up(services, clock)
     assert post_event(eventId="1").json()["status"] == "duplicate"
     clock.advance(days=2)
     clean_up(services, clock)
     assert post_event(eventId="1").json()["status"] == "accepted"
+
+
+def test_ids_are_remembered_for_400_days_unless_others_are_set(
+    post_event: Post, services: Services, clock: ShiftedClock
+) -> None:
+    assert_remembered_for(400, post_event, services, clock)
 
 
 class TestKeptFor100Days:
@@ -190,34 +189,29 @@ class TestKeptFor100Days:
     def test_ids_are_forgotten_after_that(
         self, post_event: Post, services: Services, clock: ShiftedClock
     ) -> None:
-        post_event(eventId="1")
-        clock.advance(days=99)
-        clean_up(services, clock)
-        assert post_event(eventId="1").json()["status"] == "duplicate"
-        clock.advance(days=2)
-        clean_up(services, clock)
-        assert post_event(eventId="1").json()["status"] == "accepted"
+        assert_remembered_for(100, post_event, services, clock)
 
 
 # Posts to /api/track with and without an API key --------------------------------------------------
 
+Track = Callable[..., dict[str, Any]]
+
 
 @pytest.fixture
-def track(site: str) -> Callable[..., dict[str, Any]]:
+def track(site: str) -> Track:
     """Posts an item and returns its result."""
 
     def post(client: httpx.Client, dedupe_key: str = "order-1") -> dict[str, Any]:
         item = {"websiteId": site, "type": "event", "name": "paid", "visitorId": "v"}
         answer = client.post("/api/track", json={**item, "dedupeKey": dedupe_key})
-        assert answer.status_code == 202, answer.text
-        [result] = answer.json()["results"]
+        [result] = body_of(answer, 202)["results"]
         return {name: result[name] for name in ("status", "eventId")}
 
     return post
 
 
 def test_a_stranger_uses_up_no_dedupe_key_of_a_backend(
-    server: httpx.Client, workspace: Tenant, stored: Stored, track: Callable[..., dict[str, Any]]
+    server: httpx.Client, workspace: Tenant, stored: Stored, track: Track
 ) -> None:
     by_stranger, by_backend = track(server), track(workspace.client)
     assert [by_stranger["status"], by_backend["status"]] == ["accepted", "accepted"]
@@ -230,10 +224,7 @@ def note_split(services: Services) -> None:
     """What the migration does in an installation of an earlier version."""
     assert services.shipper.wait_until_shipped(PATIENCE_S)
     revision = "penstock.metadb.migrations.versions.0021_keyed_track_posts"
-    with (
-        services.database.write() as db,
-        Operations.context(MigrationContext.configure(db)),
-    ):
+    with services.database.write() as db, Operations.context(MigrationContext.configure(db)):
         import_module(revision).note_split()
 
 
@@ -255,7 +246,7 @@ def test_keyed_posts_are_duplicates_of_events_from_before_the_split_for_400_days
     clock: ShiftedClock,
     warehouse: Warehouse,
     workspace: Tenant,
-    track: Callable[..., dict[str, Any]],
+    track: Track,
 ) -> None:
     # Earlier versions stored every post under the key that is now the public one.
     before = [track(server, f"before-{number}") for number in range(2)]
@@ -279,7 +270,7 @@ def test_earlier_dedupe_keys_cost_no_statement(
     clock: ShiftedClock,
     warehouse: Warehouse,
     workspace: Tenant,
-    track: Callable[..., dict[str, Any]],
+    track: Track,
     has_split: bool,
 ) -> None:
     track(server, "before")

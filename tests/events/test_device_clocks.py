@@ -11,7 +11,8 @@ from litestar.testing import TestClient
 
 from penstock.app import Services
 from penstock.metadb.tables import device_clocks
-from tests.cases import cases
+from tests.answers import faults_in
+from tests.cases import cases, full_except
 from tests.conftest import ShiftedClock
 from tests.events.conftest import Stored
 from tests.events.test_deduplication import clean_up
@@ -76,20 +77,14 @@ DELAYED = {("visitor", "/api/track", 15), ("attempt", "/v1/batch", 15 * 60)} | {
 }
 """Cases of `make test`, which have each counting unit, route and delay once."""
 MORE_DELAYED = (
-    {"visitor", "attempt", "sequence"}, {"/api/track", "/v1/batch"}, {15, 15 * 60, 8 * HOUR_S},
+    ("visitor", "attempt", "sequence"), ("/api/track", "/v1/batch"), (15, 15 * 60, 8 * HOUR_S),
 )  # fmt: skip
 
 
 @pytest.mark.usefixtures("warehouse")
 @cases(
     ("unit", "path", "delay_s"),
-    [
-        *sorted(DELAYED),
-        *(
-            pytest.param(*case, marks=pytest.mark.full("each unit on each route with each delay"))
-            for case in sorted(set(product(*MORE_DELAYED)) - DELAYED)
-        ),
-    ],
+    full_except(DELAYED, product(*MORE_DELAYED), "each unit on each route with each delay"),
 )
 def test_a_delayed_request_of_a_right_clock_keeps_the_order(
     device: DeviceOf, workspace: Tenant, delay_s: int, path: str, unit: str
@@ -128,25 +123,18 @@ def test_a_body_that_trickles_in_keeps_its_time(
             clock.advance(seconds=5)
 
     headers = {"Content-Type": "application/json"}
-    answer = visitor(server).post("/api/track", content=trickle(), headers=headers)
-    assert answer.status_code == 202
+    assert visitor(server).post("/api/track", content=trickle(), headers=headers).status_code == 202
     [row] = stored()
     assert row["occurred_at"] == row["stated_at"] == began_ms
 
 
 @pytest.mark.parametrize(
     ("path", "ahead_s"),
-    [
-        ("/api/track", 10),
-        ("/v1/batch", -24 * HOUR_S),
-        *(
-            pytest.param(path, ahead_s, marks=pytest.mark.full("each offset on each route"))
-            for path, ahead_s in [
-                *(("/api/track", ahead_s) for ahead_s in (600, 24 * HOUR_S, -24 * HOUR_S)),
-                *(("/v1/batch", ahead_s) for ahead_s in (10, 600, 24 * HOUR_S)),
-            ]
-        ),
-    ],
+    full_except(
+        [("/api/track", 10), ("/v1/batch", -24 * HOUR_S)],
+        product(("/api/track", "/v1/batch"), (10, 600, 24 * HOUR_S, -24 * HOUR_S)),
+        "each offset on each route",
+    ),
 )
 def test_one_offset_corrects_all_requests_of_a_device(
     device: DeviceOf, stored: Stored, ahead_s: int, path: str
@@ -218,7 +206,7 @@ def test_an_offset_is_a_whole_number(
     item = {"type": "event", "name": "A", "visitorId": "v", "timestamp": 10**12}
     body = {"websiteId": site, "events": [{**item, "clockOffset": wrong}]}
     [result] = visitor(server).post("/api/track", json=body).json()["results"]
-    assert [error["field"] for error in result["errors"]] == ["clockOffset"]
+    assert list(faults_in(result)) == ["clockOffset"]
 
 
 def test_an_offset_beside_the_items_is_for_all_and_no_part_of_what_was_sent(

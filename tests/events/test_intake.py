@@ -2,7 +2,7 @@
 
 import asyncio
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -21,13 +21,6 @@ from penstock.metadb.tables import dedupe_keys, outbox, visitors
 from tests import loops
 
 SITE = WebsiteId("web_1")
-
-
-@pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    database = Database(database_url)
-    yield database
-    database.close()
 
 
 def event(client_id: str, **changes: Any) -> NewEvent:
@@ -61,21 +54,29 @@ def waiting(database: Database) -> int:
         return sum(lines.count("\n") + 1 for lines in db.execute(select(outbox.c.lines)).scalars())
 
 
+def new_intake(database: Database) -> Intake:
+    return Intake(
+        database,
+        system_clock,
+        on_stored=lambda: None,
+        dedupe_days=400,
+        daily_events=10**6,
+        property_keys=2000,
+        quarantine=QuarantineLimits(1000, 10_000_000),
+    )
+
+
 def run(database: Database, work: Callable[[Intake], Any]) -> Any:
     async def main() -> Any:
-        intake = Intake(
-            database,
-            system_clock,
-            on_stored=lambda: None,
-            dedupe_days=400,
-            daily_events=10**6,
-            property_keys=2000,
-            quarantine=QuarantineLimits(1000, 10_000_000),
-        )
-        async with intake.running():
+        async with (intake := new_intake(database)).running():
             return await work(intake)
 
     return loops.run(main)
+
+
+def submit_together(database: Database, submissions: Iterable[list[NewEvent]]) -> Any:
+    """Return the outcomes of submissions that wait for the intake at the same time."""
+    return run(database, lambda intake: all_of(*map(intake.submit, submissions)))
 
 
 async def all_of(*submissions: Any) -> list[Any]:
@@ -84,12 +85,8 @@ async def all_of(*submissions: Any) -> list[Any]:
 
 @pytest.mark.every_database
 def test_receipts_come_in_the_order_of_the_events(database: Database) -> None:
-    receipts = run(
-        database,
-        lambda intake: intake.submit(
-            [event("a"), event("b"), event("a"), event("c", visitor_id="w")]
-        ),
-    )
+    events = [event("a"), event("b"), event("a"), event("c", visitor_id="w")]
+    [receipts] = submit_together(database, [events])
     assert [(receipt.status, receipt.visitor_id) for receipt in receipts] == [
         (Status.ACCEPTED, "v"), (Status.ACCEPTED, "v"),
         (Status.DUPLICATE, "v"), (Status.ACCEPTED, "w"),
@@ -108,9 +105,7 @@ def test_callers_that_wait_together_are_committed_together(
         "store_items",
         lambda db, items, *rest: sizes.append(len(items)) or store_items(db, items, *rest),
     )
-    outcomes = run(
-        database, lambda intake: all_of(*(intake.submit([event(str(n))]) for n in range(200)))
-    )
+    outcomes = submit_together(database, ([event(str(n))] for n in range(200)))
     assert all(isinstance(outcome, list) for outcome in outcomes)
     assert sum(sizes) == 200
     assert len(sizes) < 20
@@ -142,12 +137,8 @@ def test_a_commit_leaves_no_cycle_for_the_garbage_collector(database: Database) 
 @pytest.mark.every_database
 def test_a_submission_that_the_store_cannot_take_fails_alone(database: Database) -> None:
     poisonous = event("poison", visitor_id=object())
-    outcomes = run(
-        database,
-        lambda intake: all_of(
-            *(intake.submit([event(f"{n}")] if n != 5 else [poisonous]) for n in range(10))
-        ),
-    )
+    submissions = ([event(f"{n}") if n != 5 else poisonous] for n in range(10))
+    outcomes = submit_together(database, submissions)
     assert [isinstance(outcome, Exception) for outcome in outcomes] == [n == 5 for n in range(10)]
     assert waiting(database) == 9
 
@@ -163,9 +154,7 @@ def test_a_store_that_goes_away_is_tried_once_for_all_that_wait(
         raise RuntimeError("one of these") if len(items) > 1 else StoreUnavailable()
 
     monkeypatch.setattr(intake_module, "store_items", fail)
-    outcomes = run(
-        database, lambda intake: all_of(*(intake.submit([event(str(n))]) for n in range(10)))
-    )
+    outcomes = submit_together(database, ([event(str(n))] for n in range(10)))
     assert all(isinstance(outcome, StoreUnavailable) for outcome in outcomes)
     assert tries == [10, 1]
 
@@ -183,14 +172,8 @@ def test_a_conflict_that_stays_refuses_only_its_own_submission(
 
     monkeypatch.setattr(intake_module, "store_items", store)
     monkeypatch.setattr(intake_module, "_BATCH_EVENTS", 1)
-    outcomes = run(
-        database,
-        lambda intake: all_of(
-            intake.submit([event("1", visitor_id="contested")]),
-            intake.submit([event("2")]),
-            intake.submit([event("3")]),
-        ),
-    )
+    events = (event("1", visitor_id="contested"), event("2"), event("3"))
+    outcomes = submit_together(database, ([each] for each in events))
     assert [isinstance(outcome, Exception) for outcome in outcomes] == [True, False, False]
 
 
@@ -205,24 +188,20 @@ def test_what_comes_without_a_key_leaves_room_for_backends(
             event(f"{name}-{n}", source=Source.BROWSER, is_public=is_public) for n in range(number)
         ]
 
-    outcomes = run(
-        database,
-        lambda intake: all_of(
-            intake.submit(events("a", 5, is_public=True)),
-            intake.submit(events("b", 1, is_public=True)),
-            intake.submit(events("c", 5, is_public=False)),
-            intake.submit(events("d", 1, is_public=False)),
-        ),
-    )
+    submissions = [
+        events("a", 5, is_public=True),
+        events("b", 1, is_public=True),
+        events("c", 5, is_public=False),
+        events("d", 1, is_public=False),
+    ]
+    outcomes = submit_together(database, submissions)
     assert [isinstance(outcome, Unavailable) for outcome in outcomes] == [False, True, False, True]
 
 
 @pytest.mark.every_database
 def test_a_failed_submission_leaves_nothing_of_itself(database: Database) -> None:
-    [outcome] = run(
-        database,
-        lambda intake: all_of(intake.submit([event("a"), event("poison", visitor_id=object())])),
-    )
+    poisonous = event("poison", visitor_id=object())
+    [outcome] = submit_together(database, [[event("a"), poisonous]])
     assert isinstance(outcome, Exception)
     assert (waiting(database), count(database, dedupe_keys), count(database, visitors)) == (0, 0, 0)
     [receipt] = run(database, lambda intake: intake.submit([event("a")]))
@@ -247,9 +226,7 @@ def test_too_many_waiting_requests_are_refused_with_retry_after(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(intake_module, "MAX_WAITING", 10)
-    outcomes = run(
-        database, lambda intake: all_of(*(intake.submit([event(str(n))]) for n in range(15)))
-    )
+    outcomes = submit_together(database, ([event(str(n))] for n in range(15)))
     refused = [outcome for outcome in outcomes if isinstance(outcome, Unavailable)]
     assert [(error.code, error.retry_after_s) for error in refused] == [("overloaded", 1)] * 5
     assert waiting(database) == 10
@@ -257,16 +234,7 @@ def test_too_many_waiting_requests_are_refused_with_retry_after(
 
 def test_a_stop_commits_accepted_events_and_accepts_no_more(database: Database) -> None:
     async def main() -> tuple[list[Any], Any]:
-        intake = Intake(
-            database,
-            system_clock,
-            on_stored=lambda: None,
-            dedupe_days=400,
-            daily_events=10**6,
-            property_keys=2000,
-            quarantine=QuarantineLimits(1000, 10_000_000),
-        )
-        async with intake.running():
+        async with (intake := new_intake(database)).running():
             accepted = [asyncio.create_task(intake.submit([event(str(n))])) for n in range(50)]
             await asyncio.sleep(0)
         [late] = await all_of(intake.submit([event("late")]))
@@ -281,7 +249,7 @@ def test_a_stop_commits_accepted_events_and_accepts_no_more(database: Database) 
 
 def test_an_unavailable_store_is_503_with_retry_after(postgres_url: str) -> None:
     gone = Database(postgres_url.replace("penstock-pg-", "no-such-folder-"))
-    [outcome] = run(gone, lambda intake: all_of(intake.submit([event("a")])))
+    [outcome] = submit_together(gone, [[event("a")]])
     assert isinstance(outcome, Unavailable)
     assert (outcome.code, outcome.retry_after_s) == ("store_unavailable", 1)
     gone.close()

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from penstock.base.clock import iso
+from tests.answers import body_of
 from tests.funnels.scenario import Scene
-from tests.tenant import Tenant
+from tests.tenant import Tenant, add_website
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
@@ -30,9 +31,7 @@ def report_loss(scene: Scene, events: int, key: str | None = None) -> None:
 
 def lost_in_report(scene: Scene, funnel: str, **parameters: Any) -> tuple[int, bool]:
     """`lostOnDevices`, and whether the report is complete."""
-    answer = scene.client.get(f"/api/funnels/{funnel}/results", params=parameters)
-    assert answer.status_code == 200, answer.text
-    report = answer.json()
+    report = body_of(scene.client.get(f"/api/funnels/{funnel}/results", params=parameters))
     return report["dataQuality"]["lostOnDevices"], report["coverage"]["complete"]
 
 
@@ -56,9 +55,7 @@ def test_a_report_has_those_of_its_period_and_stays_complete(scene, clock):
 
 
 def test_a_report_has_those_of_its_websites(scene, workspace):
-    other = workspace.client.post(
-        "/api/settings/websites", json={"name": "Blog", "kind": "web"}
-    ).json()["id"]
+    other = add_website(workspace.client, "Blog")
     report_loss(scene, 5)
     funnel = scene.funnel("A", "B")
     assert lost_in_report(scene, funnel, websiteId=workspace.website_id)[0] == 5
@@ -68,8 +65,7 @@ def test_a_report_has_those_of_its_websites(scene, workspace):
 def test_recent_events_say_what_was_lost_since_yesterday(scene, workspace, clock):
     def lost() -> int:
         answer = workspace.client.get("/api/events/recent", params={"name": "none"})
-        number: int = answer.json()["lostOnDevices"]
-        return number
+        return answer.json()["lostOnDevices"]
 
     assert lost() == 0
     report_loss(scene, 2)
@@ -90,8 +86,7 @@ def test_backends_report_them_like_devices(workspace, path):
         answer = workspace.client.post(
             f"/api/v1/{path}", json={"events": [body]} if is_batch else body
         ).json()
-        result: dict[str, Any] = answer["results"][0] if is_batch else answer
-        return result
+        return answer["results"][0] if is_batch else answer
 
     assert [report(3)["status"] for _ in range(2)] == ["accepted", "duplicate"]
     for wrong in (0, -1, 1.5, "3", True, 10**9 + 1):

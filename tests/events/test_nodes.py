@@ -69,9 +69,7 @@ def state_of(path: str, node: Served, key: str) -> str:
 @pytest.mark.slow("starts two nodes and kills one again and again")
 @pytest.mark.full("several nodes")
 def test_what_two_nodes_acknowledged_is_stored_once_though_one_is_killed(
-    tmp_path: Path,
-    postgres_server: PostgresServer,
-    record_property: Callable[[str, object], None],
+    tmp_path: Path, postgres_server: PostgresServer, record_property: Callable[[str, object], None]
 ) -> None:
     kills = max(1, KILLS // 20)
     record_property("kills", kills)

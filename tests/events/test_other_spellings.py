@@ -6,8 +6,9 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.answers import body_of, faults
 from tests.cases import cases
-from tests.events.conftest import Stored, faults
+from tests.events.conftest import Stored
 from tests.tenant import Tenant, visitor
 
 SECONDS, MICROSECONDS = 1_700_000_000, 1_700_000_000_000_000
@@ -148,9 +149,7 @@ def test_a_hint_knows_nested_fields_and_names_no_field_that_is_not_there(
 def test_an_array_on_a_route_for_one_event_points_to_the_batch(
     client: httpx.Client, route: str, hint: str
 ) -> None:
-    answer = client.post(route, json=[{"event": "a"}])
-    assert answer.status_code == 422
-    assert hint in answer.json()["errors"][0]["message"]
+    assert hint in body_of(client.post(route, json=[{"event": "a"}]), 422)["errors"][0]["message"]
 
 
 def test_a_line_of_an_import_may_name_its_event_as_backends_do(
@@ -183,7 +182,7 @@ def test_campaign_parameters_are_read_in_any_case_and_encoding(
 def test_a_nul_in_a_url_is_refused(workspace: Tenant, server: Any, stored: Stored) -> None:
     item = {"websiteId": workspace.website_id, "visitorId": "v", "type": "pageview", "path": "/"}
     answer = visitor(server).post("/api/track", json={**item, "url": "https://a.example/?a=%00"})
-    assert (answer.status_code, faults(answer)) == (422, {"url": "nul_character"})
+    assert faults(answer) == {"url": "nul_character"}
 
 
 def test_white_space_around_the_legacy_header_is_no_fault(workspace: Tenant) -> None:

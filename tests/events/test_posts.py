@@ -15,6 +15,7 @@ from litestar.testing import TestClient
 from penstock.app import Services
 from penstock.base.errors import Unavailable
 from penstock.events.model import NewEvent, Receipt
+from tests.answers import problem
 from tests.edge.wire import answer_to, read_to_end
 from tests.events.conftest import Stored
 from tests.tenant import Tenant
@@ -232,7 +233,7 @@ def test_an_ambiguous_commit_stores_an_event_without_id_once(
 ) -> None:
     lose_answers()
     answer = send()
-    assert (answer.status_code, answer.json()["code"]) == (503, "store_unavailable")
+    assert problem(answer) == (503, "store_unavailable")
     assert answer.headers["retry-after"] == "1"
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.headers["x-request-id"] == answer.json()["requestId"]
@@ -272,8 +273,7 @@ def test_a_refusal_of_the_intake_costs_one_submission(
         return refuse(error)
 
     monkeypatch.setattr(services.intake, "submit", submit)
-    answer = send()
-    assert (answer.status_code, answer.json()["code"]) == (status, code)
+    assert problem(send()) == (status, code)
     assert len(submissions) == 1
 
 
@@ -327,14 +327,13 @@ def test_an_ambiguous_commit_stores_a_tracked_item_without_key_once(
 ) -> None:
     submissions = lose_answers()
     answer = tracker.send(tracker.item())
-    assert (answer.status_code, answer.json()["code"]) == (503, "store_unavailable")
+    assert problem(answer) == (503, "store_unavailable")
     assert answer.headers["access-control-allow-origin"] == "*"
     assert (len(submissions), len(stored())) == (1, 2)
 
 
 def test_a_key_that_is_sent_along_is_checked(tracker: Tracker, stored: Stored) -> None:
-    answer = tracker.send(tracker.item(), {"Authorization": "Bearer psk_wrong"})
-    assert answer.status_code == 401
+    assert tracker.send(tracker.item(), {"Authorization": "Bearer psk_wrong"}).status_code == 401
     assert len(stored()) == 1
 
 
@@ -372,7 +371,7 @@ def test_the_framework_answers_other_methods_and_spellings_of_an_address(
     wrong = client.get(TRACK_PATH)
     assert (wrong.status_code, wrong.headers["allow"]) == (405, "OPTIONS, POST")
     refused = client.post(f"{EVENT_PATH}?x=1", content=send.body(), headers=headers)
-    assert (refused.status_code, refused.json()["code"]) == (400, "bad_parameter")
+    assert problem(refused) == (400, "bad_parameter")
     assert len(stored()) == 4
 
 

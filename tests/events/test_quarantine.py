@@ -13,17 +13,16 @@ from penstock.events import intake
 from penstock.events.model import Kind, NewEvent, Source
 from penstock.events.property_keys import PropertyKeys
 from penstock.events.transaction import store_items
+from tests.answers import body_of, columns_of
 from tests.cases import cases
-from tests.events.conftest import finished
-from tests.tenant import Tenant, new_browser, visitor
+from tests.events.conftest import imported
+from tests.tenant import Tenant, add_website, new_browser, visitor
 
 BAD = {"event": "paid", "userId": "ann", "properties": {"$own": 1}, "sesionId": "s"}
 
 
 def refused(tenant: Tenant, **parameters: Any) -> list[dict[str, Any]]:
-    answer = tenant.client.get("/api/events/refused", params=parameters)
-    assert answer.status_code == 200, answer.text
-    return answer.json()["data"]
+    return body_of(tenant.client.get("/api/events/refused", params=parameters))["data"]
 
 
 def counted(tenant: Tenant) -> dict[str, Any]:
@@ -101,16 +100,11 @@ def test_rejected_items_of_a_batch_are_listed_one_by_one(workspace, route):
 
 def test_a_body_rejected_as_a_whole_is_listed_without_its_items(workspace):
     assert post(workspace, "/api/v1/events/batch", {"events": []}) == 422
-    assert (
-        workspace.client.post(
-            "/api/v1/events", content=b"{no json", headers={"Content-Type": "application/json"}
-        ).status_code
-        == 400
+    answer = workspace.client.post(
+        "/api/v1/events", content=b"{no json", headers={"Content-Type": "application/json"}
     )
-    assert [(record["code"], record["item"]) for record in refused(workspace)] == [
-        ("not_json", None),
-        ("invalid", None),
-    ]
+    assert answer.status_code == 400
+    assert columns_of(refused(workspace), "code", "item") == [("not_json", None), ("invalid", None)]
 
 
 def test_an_item_for_a_foreign_website_is_listed_for_its_sender_only(workspace, other_workspace):
@@ -126,24 +120,18 @@ def test_an_item_for_a_foreign_website_is_listed_for_its_sender_only(workspace, 
 
 
 def test_an_item_without_website_and_key_is_listed_for_nobody(workspace, server):
-    assert (
-        visitor(server).post("/api/track", json={"websiteId": "web_unknown"} | BAD).status_code
-        == 422
-    )
+    answer = visitor(server).post("/api/track", json={"websiteId": "web_unknown"} | BAD)
+    assert answer.status_code == 422
     assert refused(workspace) == []
 
 
 def test_a_website_has_its_own(workspace):
-    other = workspace.client.post(
-        "/api/settings/websites", json={"name": "Other", "kind": "web"}
-    ).json()["id"]
+    other = add_website(workspace.client)
     post(workspace, "/api/track", {"websiteId": other} | BAD)
     assert refused(workspace, websiteId=workspace.website_id) == []
     assert len(refused(workspace, websiteId=other)) == 1
-    assert (
-        workspace.client.get("/api/events/refused", params={"websiteId": "web_unknown"}).status_code
-        == 401
-    )
+    answer = workspace.client.get("/api/events/refused", params={"websiteId": "web_unknown"})
+    assert answer.status_code == 401
 
 
 @pytest.mark.parametrize("limits", [{"quarantine_rows": 120}, {"quarantine_bytes": 20_000}])
@@ -237,8 +225,7 @@ def test_a_website_may_have_a_limited_number_of_property_keys(workspace, service
     assert post(workspace, "/api/v1/events", numbered(workspace, "a", "b")) == 202
     assert post(workspace, "/api/v1/events", numbered(workspace, "b", "c")) == 202
     answer = workspace.client.post("/api/v1/events", json=numbered(workspace, "a", "d"))
-    assert answer.status_code == 422
-    [fault] = answer.json()["errors"]
+    [fault] = body_of(answer, 422)["errors"]
     assert (fault["field"], fault["code"]) == ("properties", "too_many_property_keys")
     assert "at most 3 different property keys" in fault["message"]
     assert "Send what varies as a value" in fault["message"]
@@ -317,17 +304,11 @@ def test_a_refused_event_uses_up_no_id_and_no_key(workspace):
 def test_an_import_rejects_lines_with_new_keys_over_the_limit(workspace):
     at = "2026-01-01T00:00:00Z"
     lines = [
-        json.dumps({"type": "event", "name": "e", "userId": "u", "timestamp": at,
-                    "properties": dict.fromkeys(keys, 1)})
+        {"type": "event", "name": "e", "userId": "u", "timestamp": at,
+         "properties": dict.fromkeys(keys, 1)}
         for keys in ("abc", "xyz", "ab")
     ]  # fmt: skip
-    job = workspace.client.post(
-        "/api/imports",
-        params={"websiteId": workspace.website_id},
-        content="\n".join(lines),
-        headers={"Content-Type": "application/x-ndjson"},
-    ).json()
-    job = finished(workspace.client, job["id"])
+    job = imported(workspace, lines)
     assert (job["accepted"], job["rejected"]) == (2, 1)
     counts = counted(workspace)
     assert (counts["received"], counts["refused"]) == (3, 1)
@@ -450,8 +431,7 @@ def test_the_quarantine_of_another_workspace_is_unknown(workspace, other_workspa
     assert replay(other_workspace, rejection["number"]).status_code == 404
     form = {"websiteId": workspace.website_id}
     assert other_workspace.client.post("/api/events/refused/replay", json=form).status_code == 401
-    export = other_workspace.client.get("/api/events/refused/export", params=form)
-    assert export.status_code == 401
+    assert other_workspace.client.get("/api/events/refused/export", params=form).status_code == 401
 
 
 def test_an_export_has_every_entry_as_it_was_sent(workspace):

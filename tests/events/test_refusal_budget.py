@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.answers import problem
 from tests.cases import cases
 from tests.serving import Served
 from tests.tenant import Tenant
@@ -18,10 +19,7 @@ MANY_UNKNOWN = {f"x{number}": 0 for number in range(300_000)}
 
 both_routes = cases(
     "path",
-    [
-        "/api/track",
-        pytest.param("/api/v1/events/batch", marks=pytest.mark.full("the other route")),
-    ],
+    ["/api/track", pytest.param("/api/v1/events/batch", marks=pytest.mark.full("the other route"))],
 )
 
 
@@ -105,7 +103,7 @@ def test_many_query_parameters_take_no_time(workspace: Tenant) -> None:
     query = "&".join(f"x{number}" for number in range(8_000))
     answer = workspace.client.get(f"/api/funnels?{query}")
     assert process_time() - started_s < 3
-    assert (answer.status_code, answer.json()["code"]) == (400, "too_many_parameters")
+    assert problem(answer) == (400, "too_many_parameters")
 
 
 def test_a_listed_refusal_has_10_faults(workspace: Tenant, site: str) -> None:

@@ -1,6 +1,6 @@
 """Outbox to warehouse: each row exactly once, whatever fails in between, on both databases."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -22,13 +22,6 @@ from penstock.warehouse.client import Warehouse
 from penstock.warehouse.errors import QueryFailed
 from tests import loops
 from tests.waiting import PATIENCE_S, eventually
-
-
-@pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    database = Database(database_url)
-    yield database
-    database.close()
 
 
 @pytest.fixture

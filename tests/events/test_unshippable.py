@@ -93,8 +93,7 @@ def test_a_quarantined_row_is_stored_after_a_replay(
     assert names_of(stored()) == ["e"]
     [entry] = refused(workspace)
     rejecting.insert_json_rows = super(RejectingWarehouse, rejecting).insert_json_rows  # type: ignore[method-assign]
-    answer = workspace.client.post(f"/api/events/refused/{entry['number']}/replay")
-    assert answer.status_code == 204
+    assert workspace.client.post(f"/api/events/refused/{entry['number']}/replay").status_code == 204
     assert names_of(stored()) == ["bad", "e"]
     counts = counted(workspace)
     assert (counts["stored"], counts["quarantined"], refused(workspace)) == (2, 0, [])
@@ -217,29 +216,23 @@ def waiting_rows(data: Path) -> int:
 @pytest.mark.full("kills beyond one of each store")
 def test_the_counts_balance_after_kills(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    accepted = 0
+    accepted, key = 0, None
     for kill in range(3):
-        with Served(data) as service:
-            if kill == 0:
+        with Served(data, key=key) as service:
+            if key is None:
                 key, website_id = service.first_account()
-            service.client.headers["Authorization"] = f"Bearer {key}"
+            event = {"websiteId": website_id, "event": "e"}
             for batch in range(4):
                 events = [
-                    {
-                        "websiteId": website_id,
-                        "event": "e",
-                        "userId": "u",
-                        "eventId": f"{batch}-{n}",
-                    }
+                    {**event, "userId": "u", "eventId": f"{batch}-{n}"}
                     for n in range(kill * 10, kill * 10 + 20)
                 ]
-                body = {"events": [*events, {"websiteId": website_id, "event": "e"}]}
+                body = {"events": [*events, event]}
                 answer = service.client.post("/api/v1/events/batch", json=body).json()
                 accepted += answer["accepted"]
             service.kill()
     waiting = waiting_rows(data)
-    with Served(data) as service:
-        service.client.headers["Authorization"] = f"Bearer {key}"
+    with Served(data, key=key) as service:
         for _ in range(200):
             [counts] = service.client.get("/api/events/counts").json()["data"]
             if not counts["waiting"]:

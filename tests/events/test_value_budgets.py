@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from penstock.base.value_budget import EVENT, count_values
+from tests.answers import faults, faults_in
 from tests.cases import cases
-from tests.events.conftest import faults
 from tests.events.test_large_bodies import ROUTES, event, listed
 from tests.tenant import Tenant
 from tests.test_tenancy import Operation, described
@@ -47,7 +47,7 @@ def test_a_body_with_too_many_values_is_refused_at_little_cost(
     before_s = process_time()
     answer = post(path, body)
     assert process_time() - before_s < 1.5  # once five seconds
-    assert (answer.status_code, faults(answer)) == (422, {"": "too_many_values"})
+    assert faults(answer) == {"": "too_many_values"}
 
 
 @cases("path", ROUTES)
@@ -59,9 +59,7 @@ def test_an_event_with_too_many_values_is_rejected_and_the_others_are_stored(
     results = answer.get("results") or answer["rejected"]
     [rejected] = [result for result in results if result["errors"]]
     assert rejected["index"] == 1
-    assert [(error["field"], error["code"]) for error in rejected["errors"]] == [
-        ("properties", "too_many_values")
-    ]
+    assert faults_in(rejected) == {"properties": "too_many_values"}
     assert answer.get("accepted", 2) == 2
 
 
@@ -71,7 +69,7 @@ def test_a_single_event_with_too_many_values_names_the_field(
 ) -> None:
     fields = {"properties": b'{"list":%s}' % LISTS, "websiteId": json.dumps(site).encode()}
     answer = post(path, event(path, site, **fields))
-    assert (answer.status_code, faults(answer)) == (422, {"properties": "too_many_values"})
+    assert faults(answer) == {"properties": "too_many_values"}
     assert "at most 10,000 JSON values" in answer.json()["detail"]
 
 

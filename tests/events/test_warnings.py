@@ -4,6 +4,7 @@ from typing import Any
 
 import httpx
 
+from tests.answers import body_of
 from tests.events.conftest import Stored
 from tests.tenant import Tenant, visitor
 
@@ -17,10 +18,8 @@ def warning_codes(result: dict[str, Any]) -> list[str]:
 
 def result_of(answer: httpx.Response) -> dict[str, Any]:
     """The result of the only item, on a route for one event or for many."""
-    assert answer.status_code == 202, answer.text
-    body: dict[str, Any] = answer.json()
-    result: dict[str, Any] = body["results"][0] if "results" in body else body
-    return result
+    body: dict[str, Any] = body_of(answer, 202)
+    return body["results"][0] if "results" in body else body
 
 
 def send(workspace: Tenant, route: str, **fields: Any) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.answers import body_of
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import Scene
 from tests.tenant import Tenant
@@ -34,8 +35,7 @@ def finished(client: httpx.Client, deletion_id: str) -> Json:
         deletion: Json = client.get(f"/api/deletions/{deletion_id}").json()
         return deletion if deletion["state"] == "done" else None
 
-    deletion: Json = eventually(done)
-    return deletion
+    return eventually(done)
 
 
 def request_deletion(client: httpx.Client, website_id: str, **target: Any) -> Json:
@@ -46,9 +46,7 @@ def request_deletion(client: httpx.Client, website_id: str, **target: Any) -> Js
         return answer if answer.status_code != 503 else None
 
     answer: httpx.Response = eventually(answered)
-    assert answer.status_code == 201, answer.text
-    deletion: Json = answer.json()
-    return deletion
+    return body_of(answer, 201)
 
 
 @pytest.fixture

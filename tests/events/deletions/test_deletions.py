@@ -26,14 +26,15 @@ from penstock.metadb.tables import dedupe_keys, merges, user_links, visitors
 from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
 from penstock.warehouse.errors import QueryFailed
+from tests.answers import body_of, columns_of, faults, problem, values_of
 from tests.applications import application
-from tests.cases import cases
+from tests.cases import cases, full_except
 from tests.conftest import ShiftedClock
-from tests.events.conftest import faults, ndjson, read_rows_by
 from tests.events.conftest import finished as import_finished
+from tests.events.conftest import imported, ndjson, read_rows_by, upload
 from tests.events.deletions.conftest import Delete, Json, finished, request_deletion
 from tests.funnels.scenario import Scene
-from tests.tenant import BASE_URL, Tenant, new_browser, visitor
+from tests.tenant import BASE_URL, Tenant, add_website, new_browser, visitor
 from tests.waiting import eventually
 
 StoredAt = Callable[[str], list[Json]]
@@ -69,35 +70,13 @@ def aliases(services: Services, website_id: str) -> list[str]:
 
 
 def identify(scene: Scene, visitor_id: str, user_id: str, **more: Any) -> Json:
-    body = {
-        "websiteId": scene.tenant.website_id,
-        "visitorId": visitor_id,
-        "userId": user_id,
-        **more,
-    }
-    answer = scene.client.post("/api/identify", json=body)
-    assert answer.status_code == 200, answer.text
-    receipt: Json = answer.json()
-    return receipt
-
-
-def start_import(scene: Scene, content: bytes) -> Json:
-    headers = {"Content-Type": "application/x-ndjson"}
-    answer = scene.client.post(
-        "/api/imports",
-        params={"websiteId": scene.tenant.website_id},
-        content=content,
-        headers=headers,
-    )
-    assert answer.status_code == 201, answer.text
-    job: Json = answer.json()
-    return job
+    body = {"websiteId": scene.tenant.website_id, "visitorId": visitor_id, "userId": user_id}
+    return body_of(scene.client.post("/api/identify", json=body | more))
 
 
 def values(scene: Scene, name: str) -> list[tuple[Any, int]]:
     answer = scene.client.get("/api/schema/values", params={"property": name})
-    assert answer.status_code == 200, answer.text
-    return [(row["value"], row["count"]) for row in answer.json()["data"]]
+    return [(row["value"], row["count"]) for row in body_of(answer)["data"]]
 
 
 # What goes, what stays --------------------------------------------------------
@@ -158,20 +137,10 @@ def test_a_visitor_is_deleted_with_all_its_events_from_the_disk_and_no_others(
     assert names() == ["C"]
     assert identities(services) == (1, 0, 0)
     progress = {
-        name: deletion[name]
-        for name in (
-            "state",
-            "step",
-            "visitorsRemoved",
-            "userLinksRemoved",
-            "eventsFound",
-            "eventsRemoved",
-        )
-    }
-    assert progress == {
         "state": "done", "step": None, "visitorsRemoved": 1, "userLinksRemoved": 0,
         "eventsFound": 2, "eventsRemoved": 2,
     }  # fmt: skip
+    assert {name: deletion[name] for name in progress} == progress
     assert (deletion["error"], deletion["openImports"]) == (None, [])
     site = {"site": scene.tenant.website_id}
     _, counts = services.warehouse.query(
@@ -206,9 +175,7 @@ def test_a_visitor_is_deleted_with_everything_merged_into_it(
         (worker, "_IDS_PER_READ"),
         (worker, "_KEYS_PER_READ"),
     ):
-        monkeypatch.setattr(
-            module, limit, 1
-        )  # many visitors and many keys are gone through in parts
+        monkeypatch.setattr(module, limit, 1)  # goes through many visitors and keys in parts
     scene.story("0/A", visitor="laptop")
     scene.story("10/B", visitor="phone")
     scene.story("20/C", visitor="ben")
@@ -220,11 +187,7 @@ def test_a_visitor_is_deleted_with_everything_merged_into_it(
     assert set(names()) == {"C"}
     assert identities(services) == (1, 0, 0)
     assert aliases(services, scene.tenant.website_id) == []
-    assert (
-        deletion["visitorsRemoved"],
-        deletion["userLinksRemoved"],
-        deletion["eventsRemoved"],
-    ) == (2, 1, 4)
+    assert values_of(deletion, "visitorsRemoved", "userLinksRemoved", "eventsRemoved") == (2, 1, 4)
     assert deletion["dedupeKeysCleared"] == 2
 
 
@@ -273,9 +236,7 @@ def test_an_id_may_come_back_as_a_new_visitor(scene: Scene, delete: Delete) -> N
 
 
 @pytest.mark.slow("waits for several deletions")
-@pytest.mark.parametrize(
-    "deletions", [2, pytest.param(5, marks=pytest.mark.full("more deletions"))]
-)
+@pytest.mark.parametrize("deletions", full_except([2], (2, 5), "more deletions"))
 def test_a_deletion_removes_events_answered_before_it_and_none_sent_after_it(
     scene: Scene, names, deletions: int
 ) -> None:
@@ -285,10 +246,8 @@ def test_a_deletion_removes_events_answered_before_it_and_none_sent_after_it(
     for number in range(deletions):
         scene.server_event(number, f"before {number}", visitorId="ann")
         jobs.append(request_deletion(client, site, visitorId="ann")["id"])
-        assert (
-            scene.server_event(10 + number, f"after {number}", visitorId="ann")["visitorId"]
-            == "ann"
-        )
+        after = scene.server_event(10 + number, f"after {number}", visitorId="ann")
+        assert after["visitorId"] == "ann"
     for job in jobs:
         finished(client, job)
     assert names() == [f"after {deletions - 1}"]
@@ -297,53 +256,29 @@ def test_a_deletion_removes_events_answered_before_it_and_none_sent_after_it(
 def test_a_span_loses_its_events_and_only_those(
     scene: Scene, delete: Delete, names, services: Services
 ) -> None:
-    other = scene.client.post(
-        "/api/settings/websites", json={"name": "Other", "kind": "web"}
-    ).json()["id"]
+    other = add_website(scene.client)
     for second in (9.999, 10, 15, 19.999, 20):
         scene.send_event(second, f"at {second}")
-    scene.client.post(
-        "/api/v1/events",
-        json={
-            "websiteId": other,
-            "visitorId": "ann",
-            "event": "elsewhere",
-            "timestamp": scene.at(15),
-        },
-    )
+    event = {"websiteId": other, "visitorId": "ann", "event": "elsewhere"}
+    scene.client.post("/api/v1/events", json=event | {"timestamp": scene.at(15)})
     before = identities(services)
     deletion = delete(**{"from": scene.at(10), "to": scene.at(20)})
     assert names() == ["at 9.999", "at 20"]
     assert names(other) == ["elsewhere"]
     assert identities(services) == before
-    assert (deletion["from"], deletion["to"], deletion["eventsFound"]) == (
-        scene.at(10),
-        scene.at(20),
-        3,
-    )
+    assert values_of(deletion, "from", "to", "eventsFound") == (scene.at(10), scene.at(20), 3)
 
 
 def test_a_visitor_is_deleted_from_all_websites_that_share_visitors(
     scene: Scene, delete: Delete, names
 ) -> None:
-    def site(name: str, **more: str) -> str:
-        website_id: str = scene.client.post(
-            "/api/settings/websites", json={"name": name, "kind": "web", **more}
-        ).json()["id"]
-        return website_id
-
-    shop, blog, apart = (
-        site("Shop", identityScope="all"),
-        site("Blog", identityScope="all"),
-        site("Apart"),
-    )
+    shop = add_website(scene.client, "Shop", identityScope="all")
+    blog = add_website(scene.client, "Blog", identityScope="all")
+    apart = add_website(scene.client, "Apart")
     for website_id in (shop, blog, apart):
-        scene.client.post(
-            "/api/v1/events", json={"websiteId": website_id, "visitorId": "ann", "event": "A"}
-        )
-        scene.client.post(
-            "/api/v1/events", json={"websiteId": website_id, "visitorId": "ben", "event": "B"}
-        )
+        for visitor_id, name in (("ann", "A"), ("ben", "B")):
+            event = {"websiteId": website_id, "visitorId": visitor_id, "event": name}
+            scene.client.post("/api/v1/events", json=event)
     deletion = delete(shop, visitorId="ann")
     assert (names(shop), names(blog)) == (["B"], ["B"])
     assert sorted(names(apart)) == ["A", "B"]
@@ -362,20 +297,10 @@ def test_a_visitor_is_deleted_from_all_websites_that_share_visitors(
 def test_a_span_of_one_website_leaves_those_that_share_its_visitors(
     scene: Scene, delete: Delete, names
 ) -> None:
-    sites = [
-        scene.client.post(
-            "/api/settings/websites", json={"name": name, "kind": "web", "identityScope": "all"}
-        ).json()["id"]
-        for name in ("Shop", "Blog")
-    ]
+    sites = [add_website(scene.client, name, identityScope="all") for name in ("Shop", "Blog")]
     for website_id in sites:
-        event = {
-            "websiteId": website_id,
-            "visitorId": "ann",
-            "event": "A",
-            "timestamp": scene.at(5),
-        }
-        scene.client.post("/api/v1/events", json=event)
+        event = {"websiteId": website_id, "visitorId": "ann", "event": "A"}
+        scene.client.post("/api/v1/events", json=event | {"timestamp": scene.at(5)})
     delete(sites[0], **{"from": scene.at(0), "to": scene.at(10)})
     assert (names(sites[0]), names(sites[1])) == ([], ["A"])
 
@@ -429,19 +354,9 @@ def test_a_late_repeat_does_not_bring_an_event_back(
     scene.server_event(50, "B", visitorId="ben", eventId="order-2")
     delete(**({"from": scene.at(0), "to": scene.at(10)} if span else {"visitorId": "ann"}))
     repeat = scene.server_event(0, "A", visitorId="ann", eventId="order-1")
-    batch = scene.client.post(
-        "/api/v1/events/batch",
-        json={
-            "events": [
-                {
-                    "websiteId": scene.tenant.website_id,
-                    "visitorId": "ann",
-                    "event": "A",
-                    "eventId": "order-1",
-                }
-            ]
-        },
-    ).json()
+    event = {"websiteId": scene.tenant.website_id, "visitorId": "ann", "event": "A"}
+    body = {"events": [event | {"eventId": "order-1"}]}
+    batch = scene.client.post("/api/v1/events/batch", json=body).json()
     assert (repeat["status"], repeat["eventId"], batch["duplicates"]) == (
         "duplicate",
         first["eventId"],
@@ -460,18 +375,13 @@ def test_a_visitor_leaves_no_trace_in_dedupe_keys_and_the_record(
     scene: Scene, delete: Delete, services: Services
 ) -> None:
     """Also in keys of events that a span took before."""
-    visitor_id = (
-        "who-leaves-no-trace"  # a name of its own: the engine's record is one for all tests
-    )
+    # A name of its own: the engine's record is one for all tests.
+    visitor_id = "who-leaves-no-trace"
     scene.server_event(0, "A", visitorId=visitor_id, eventId="a")
     scene.server_event(50, "A", visitorId=visitor_id, eventId="b")
     delete(**{"from": scene.at(0), "to": scene.at(10)})
     deletion = delete(visitorId=visitor_id)
-    assert (deletion["dedupeKeysCleared"], deletion["visitorId"], deletion["target"]) == (
-        2,
-        None,
-        "visitor",
-    )
+    assert values_of(deletion, "dedupeKeysCleared", "visitorId", "target") == (2, None, "visitor")
     with services.database.read() as db:
         keys = db.execute(select(dedupe_keys.c.visitor_id, dedupe_keys.c.body_hash)).all()
     assert [tuple(row) for row in keys] == [(None, b"")] * 2
@@ -561,12 +471,8 @@ def test_rule16_a_waiting_deletion_qualifies_all_affected_reports_and_continues_
             scene.tenant.website_id,
             **{"from": scene.at(40000), "to": scene.at(60000)},
         )
-        assert (
-            deletion["state"],
-            deletion["step"],
-            deletion["visitorId"],
-            deletion["eventsFound"],
-        ) == ("queued", "ship", "ann", None)
+        parts = values_of(deletion, "state", "step", "visitorId", "eventsFound")
+        assert parts == ("queued", "ship", "ann", None)
         gaps = scene.results(funnel)["coverage"]["gaps"]
         assert [(gap["from"], gap["to"], gap["state"]) for gap in gaps] == [
             (iso(0), deletion["createdAt"], "queued"),
@@ -607,14 +513,11 @@ def test_rule16_partial_imports_qualify_a_report_and_complete_ones_do_not(
         lines[1] |= {"timestamp": "yesterday"}
     content = gzip.compress(ndjson(lines))
     content = content[:-100] if body == "cut off" else content
-    started = start_import(scene, content)
-    job = import_finished(scene.client, started["id"])
+    job = imported(scene.tenant, content)
     assert job["state"] == state
     coverage = scene.results(scene.funnel("A", "B", conversionWindowSeconds=3600))["coverage"]
     partial = ("import", job["firstEventAt"], job["lastEventAt"], state)
-    assert [(gap["kind"], gap["from"], gap["to"], gap["state"]) for gap in coverage["gaps"]] == (
-        [partial] * notes
-    )
+    assert columns_of(coverage["gaps"], "kind", "from", "to", "state") == ([partial] * notes)
     assert (len(coverage["notes"]), coverage["complete"]) == (notes, notes == 0)
 
 
@@ -626,22 +529,27 @@ def test_rule16_an_import_with_a_rejected_line_qualifies_reports_about_its_time(
     funnel = scene.funnel("A", "B", conversionWindowSeconds=3600)
     valid = {"type": "event", "name": "A", "timestamp": scene.at(100_000), "visitorId": "ann"}
     lost = {"type": "event", "name": "B", "timestamp": scene.at(5)}
-    started = start_import(scene, ndjson([valid, lost]))
-    job = import_finished(scene.client, started["id"])
+    job = imported(scene.tenant, [valid, lost])
 
     def gaps_and_completeness(first_s: int, last_s: int) -> tuple[list[tuple[str, str]], bool]:
-        coverage = scene.results(funnel, startAt=scene.at(first_s), endAt=scene.at(last_s))[
-            "coverage"
-        ]
-        return [(gap["from"], gap["to"]) for gap in coverage["gaps"]], any(
-            "rejected 1 line" in note for note in coverage["notes"]
-        )
+        report = scene.results(funnel, startAt=scene.at(first_s), endAt=scene.at(last_s))
+        notes = any("rejected 1 line" in note for note in report["coverage"]["notes"])
+        return columns_of(report["coverage"]["gaps"], "from", "to"), notes
 
     assert gaps_and_completeness(0, 60) == ([(job["firstEventAt"], job["lastEventAt"])], True)
     assert gaps_and_completeness(200_000, 200_060) == ([], False)
 
 
 # Imports during a deletion -----------------------------------------------------
+
+
+def lines_of_ann(scene: Scene, count: int) -> list[Json]:
+    """Return lines of events, one for each second."""
+    common = {"type": "event", "visitorId": "ann"}
+    return [
+        common | {"name": f"e{number}", "timestamp": scene.at(number), "dedupeKey": str(number)}
+        for number in range(count)
+    ]
 
 
 def test_a_deletion_names_open_imports_and_a_repeat_removes_their_events(
@@ -658,22 +566,10 @@ def test_a_deletion_names_open_imports_and_a_repeat_removes_their_events(
 
     read_rows_by(monkeypatch, slowly)
     monkeypatch.setattr(import_worker, "LARGE_BATCH_LINES", BATCH_LINES)
-    lines = [
-        {
-            "type": "event",
-            "name": f"e{second}",
-            "timestamp": scene.at(second),
-            "visitorId": "ann",
-            "dedupeKey": str(second),
-        }
-        for second in range(4 * BATCH_LINES)
-    ]
-    started = start_import(scene, ndjson(lines))
-    eventually(
-        lambda: (
-            scene.client.get(f"/api/imports/{started['id']}").json()["linesRead"] == 2 * BATCH_LINES
-        )
-    )
+    lines = lines_of_ann(scene, 4 * BATCH_LINES)
+    started = body_of(upload(scene.tenant, lines), 201)
+    path = f"/api/imports/{started['id']}"
+    eventually(lambda: scene.client.get(path).json()["linesRead"] == 2 * BATCH_LINES)
     first = delete(visitorId="ann")
     assert (first["openImports"], first["eventsRemoved"], names()) == (
         [started["id"]],
@@ -690,17 +586,8 @@ def test_a_deletion_names_open_imports_and_a_repeat_removes_their_events(
 def test_events_that_arrive_during_a_deletion_are_removed_and_counted_or_stay(
     scene: Scene, delete: Delete, names
 ) -> None:
-    lines = [
-        {
-            "type": "event",
-            "name": f"e{second}",
-            "timestamp": scene.at(second),
-            "visitorId": "ann",
-            "dedupeKey": str(second),
-        }
-        for second in range(4000)
-    ]
-    started = start_import(scene, ndjson(lines))
+    lines = lines_of_ann(scene, 4000)
+    started = body_of(upload(scene.tenant, lines), 201)
     removed = delete(visitorId="ann")["eventsRemoved"]
     assert import_finished(scene.client, started["id"])["state"] == "done"
     left = len(names())
@@ -724,9 +611,8 @@ def test_a_deletion_waits_for_a_store_that_is_away_and_says_so(
 
     monkeypatch.setattr(Warehouse, "command", breaking)
     deletion = request_deletion(scene.client, scene.tenant.website_id, visitorId="ann")
-    while (deletion := scene.client.get(f"/api/deletions/{deletion['id']}").json())[
-        "error"
-    ] is None:
+    path = f"/api/deletions/{deletion['id']}"
+    while (deletion := scene.client.get(path).json())["error"] is None:
         assert deletion["state"] != "done"
     assert (deletion["state"], deletion["step"]) == ("running", "merges")
     assert "ann" not in deletion["error"]
@@ -750,9 +636,7 @@ def test_one_node_at_a_time(postgres_url: str) -> None:
 
 
 @pytest.mark.slow("keeps the intake busy during deletions")
-@pytest.mark.parametrize(
-    "deletions", [2, pytest.param(9, marks=pytest.mark.full("more deletions"))]
-)
+@pytest.mark.parametrize("deletions", full_except([2], (2, 9), "more deletions"))
 def test_deletions_beside_a_busy_intake_leave_identities_whole(
     scene: Scene, services: Services, deletions: int
 ) -> None:
@@ -804,32 +688,22 @@ def test_deletions_are_listed_newest_first_and_by_website(
     delete: Delete,
     clock: ShiftedClock,
 ) -> None:
-    other = client.post("/api/settings/websites", json={"name": "Other", "kind": "web"}).json()[
-        "id"
-    ]
+    other = add_website(client)
     ids = []
     for website_id in (workspace.website_id, other, workspace.website_id):
         ids.append(delete(website_id, visitorId="ann")["id"])
         clock.advance(seconds=1)
     listed = client.get("/api/deletions", params={"pageSize": 2}).json()
-    assert ([deletion["id"] for deletion in listed["data"]], listed["total"]) == (
-        [ids[2], ids[1]],
-        3,
-    )
-    assert [
-        deletion["id"]
-        for deletion in client.get("/api/deletions", params={"websiteId": other}).json()["data"]
-    ] == [ids[1]]
+    assert [deletion["id"] for deletion in listed["data"]] == [ids[2], ids[1]]
+    assert listed["total"] == 3
+    listed = client.get("/api/deletions", params={"websiteId": other}).json()
+    assert [deletion["id"] for deletion in listed["data"]] == [ids[1]]
     assert other_workspace.client.get("/api/deletions").json()["data"] == []
     assert other_workspace.client.get(f"/api/deletions/{ids[0]}").status_code == 404
-    assert (
-        client.get("/api/deletions", params={"websiteId": other_workspace.website_id}).status_code
-        == 401
-    )
-    assert (
-        client.get("/api/deletions", params={"state": "done"}).json()["errors"][0]["field"]
-        == "state"
-    )
+    answer = client.get("/api/deletions", params={"websiteId": other_workspace.website_id})
+    assert answer.status_code == 401
+    answer = client.get("/api/deletions", params={"state": "done"})
+    assert answer.json()["errors"][0]["field"] == "state"
     assert client.get(f"/api/deletions/{new_id('del', clock())}").status_code == 404
 
 
@@ -871,7 +745,7 @@ def test_bad_input_is_refused_by_name(
     client: httpx.Client, workspace: Tenant, services: Services, target: Json, expected: Json
 ) -> None:
     answer = client.post("/api/deletions", json={"websiteId": workspace.website_id, **target})
-    assert (answer.status_code, faults(answer)) == (422, expected)
+    assert faults(answer) == expected
     assert client.get("/api/deletions").json()["total"] == 0
 
 
@@ -888,12 +762,8 @@ def test_a_body_that_is_no_object_is_refused(
 
 
 def test_a_body_that_is_not_json_is_415(client: httpx.Client) -> None:
-    assert (
-        client.post(
-            "/api/deletions", content=b"{}", headers={"Content-Type": "text/plain"}
-        ).status_code
-        == 415
-    )
+    answer = client.post("/api/deletions", content=b"{}", headers={"Content-Type": "text/plain"})
+    assert answer.status_code == 415
 
 
 def test_people_on_a_deleted_website_can_be_exported_and_deleted(
@@ -912,7 +782,7 @@ def test_people_on_a_deleted_website_can_be_exported_and_deleted(
         other_workspace.client.post("/api/deletions", json=who),
         other_workspace.client.get("/api/personal-data", params=who),
     ):
-        assert (answer.status_code, answer.json()["code"]) == (401, "website_not_owned")
+        assert problem(answer) == (401, "website_not_owned")
 
 
 def test_the_website_must_be_the_callers_own(client: httpx.Client, other_workspace: Tenant) -> None:

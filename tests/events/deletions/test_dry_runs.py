@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from tests.answers import body_of
+from tests.events.conftest import upload
 from tests.events.deletions.conftest import Delete, Json
 from tests.tenant import Tenant
 from tests.waiting import eventually
@@ -22,14 +24,8 @@ NDJSON = b"""{"type": "event", "nam": "e", "userId": "ann"}
 
 def checked(workspace: Tenant, body: bytes, media: str, **query: str) -> str:
     """Send a file for its dry run, and return the path of its import."""
-    answer = workspace.client.post(
-        "/api/imports",
-        params={"websiteId": workspace.website_id, "dryRun": "true"} | query,
-        content=body,
-        headers={"Content-Type": media},
-    )
-    assert answer.status_code == 201, answer.text
-    path = f"/api/imports/{answer.json()['id']}"
+    answer = upload(workspace, body, media, dryRun="true", **query)
+    path = f"/api/imports/{body_of(answer, 201)['id']}"
     eventually(lambda: workspace.client.get(path).json()["state"] == "checked")
     return path
 
@@ -45,8 +41,7 @@ def mapped(workspace: Tenant) -> str:
 
 
 def summary(workspace: Tenant, path: str) -> Json:
-    answer: Json = workspace.client.get(f"{path}/summary").json()
-    return answer
+    return workspace.client.get(f"{path}/summary").json()
 
 
 def names(shown: Json, field: str = "eventNames") -> list[str]:

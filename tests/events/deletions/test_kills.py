@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.answers import columns_of
 from tests.events.deletions.conftest import finished, request_deletion
 from tests.serving import Served, query_warehouse
 
@@ -34,9 +35,8 @@ def test_a_deletion_continues_after_a_kill_at_any_moment(tmp_path: Path) -> None
                 {"websiteId": site, "visitorId": who, "event": "A", "eventId": f"{who}-{batch}"}
                 for who in people
             ]
-            assert served.client.post("/api/v1/events/batch", json={"events": items}).json()[
-                "accepted"
-            ] == len(items)
+            answer = served.client.post("/api/v1/events/batch", json={"events": items})
+            assert answer.json()["accepted"] == len(items)
         for number in range(VICTIMS):
             for device in ("laptop", "phone"):
                 who = {
@@ -52,16 +52,13 @@ def test_a_deletion_continues_after_a_kill_at_any_moment(tmp_path: Path) -> None
             assert served.client.post("/api/v1/events", json=back).status_code == 202
             time.sleep(chance.uniform(0, 0.4))
             served.kill()
-            served = Served(data)
-            served.client.headers["Authorization"] = f"Bearer {key}"
+            served = Served(data, key=key)
         done = [finished(served.client, job) for job in jobs]
         assert served.stop() == 0
     finally:
         served.kill()
 
-    assert [(deletion["eventsFound"], deletion["eventsRemoved"]) for deletion in done] == [
-        (EVENTS, EVENTS)
-    ] * VICTIMS
+    assert columns_of(done, "eventsFound", "eventsRemoved") == [(EVENTS, EVENTS)] * VICTIMS
     assert [deletion["dedupeKeysCleared"] for deletion in done] == [EVENTS] * VICTIMS
     events, [[aliases]], [[mutations]] = query_warehouse(
         data,

@@ -15,7 +15,7 @@ from penstock.events.quarantine.model import QuarantineEntry, Reason
 from penstock.events.quarantine.selection import containing
 from penstock.metadb.tables import quarantine
 from tests.conftest import ShiftedClock
-from tests.events.conftest import finished as import_finished
+from tests.events.conftest import imported
 from tests.events.test_quarantine import counted, refused
 from tests.funnels.scenario import DAY_S
 from tests.tenant import Tenant
@@ -23,11 +23,6 @@ from tests.tenant import Tenant
 pytestmark = pytest.mark.usefixtures("warehouse")
 
 DAY_MS = DAY_S * 1000
-
-
-@pytest.fixture
-def metadb_url(database_url: str) -> str:
-    return database_url
 
 
 def reject(workspace: Tenant, name: str, **fields: Any) -> None:
@@ -73,8 +68,7 @@ def test_the_deletion_of_a_user_counts_the_quarantined_events_it_removed(
     workspace: Tenant, delete: Any
 ) -> None:
     workspace.client.post(
-        "/api/v1/events",
-        json={"websiteId": workspace.website_id, "event": "e", "userId": "ann"},
+        "/api/v1/events", json={"websiteId": workspace.website_id, "event": "e", "userId": "ann"}
     )
     reject(workspace, "hers", userId="ann")
     reject(workspace, "another", userId="bob")
@@ -88,8 +82,7 @@ def test_the_deletion_of_a_user_removes_what_named_it_as_a_number(
     workspace: Tenant, delete: Any
 ) -> None:
     workspace.client.post(
-        "/api/v1/events",
-        json={"websiteId": workspace.website_id, "event": "e", "userId": "42"},
+        "/api/v1/events", json={"websiteId": workspace.website_id, "event": "e", "userId": "42"}
     )
     reject(workspace, "hers", userId=42)
     reject(workspace, "nested", userId=None, properties={"ids": [7, {"id": 42}]})
@@ -135,14 +128,8 @@ def test_the_export_of_a_person_has_their_rejected_events_and_lines(workspace: T
     assert workspace.client.post("/api/v1/events", json=event).status_code == 202
     reject(workspace, "hers", userId="ann")
     reject(workspace, "another", userId="bob")
-    lines = [f'{{"type": "event", "nam": "e", "userId": "{user}"}}' for user in ("ann", "bob")]
-    job = workspace.client.post(
-        "/api/imports",
-        params={"websiteId": workspace.website_id},
-        content="\n".join(lines),
-        headers={"Content-Type": "application/x-ndjson"},
-    ).json()
-    assert import_finished(workspace.client, job["id"])["rejected"] == 2
+    lines = [{"type": "event", "nam": "e", "userId": user} for user in ("ann", "bob")]
+    assert imported(workspace, lines)["rejected"] == 2
     parameters = {"websiteId": workspace.website_id, "userId": "ann"}
     text = workspace.client.get("/api/personal-data", params=parameters).text
     by_type = [line for line in text.splitlines() if '"rejected' in line]

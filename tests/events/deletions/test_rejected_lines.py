@@ -16,25 +16,22 @@ from penstock.app import Services
 from penstock.base.errors import Fault
 from penstock.events.imports import store
 from penstock.events.imports.model import Reject
-from tests.events.conftest import finished
+from tests.events.conftest import imported
 from tests.events.deletions.conftest import Delete, Json
 from tests.tenant import Tenant, new_browser
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
+RejectLine = Callable[[str], Json]
+BeforeTheLock = Callable[[Callable[[], object]], None]
+
 
 @pytest.fixture
-def reject(workspace: Tenant) -> Callable[[str], Json]:
+def reject(workspace: Tenant) -> RejectLine:
     """Imports a line of a user that is rejected; returns its import."""
 
     def run(user_id: str) -> Json:
-        started: Json = workspace.client.post(
-            "/api/imports",
-            params={"websiteId": workspace.website_id},
-            content=f'{{"type": "event", "nam": "e", "userId": "{user_id}"}}',
-            headers={"Content-Type": "application/x-ndjson"},
-        ).json()
-        job = finished(workspace.client, started["id"])
+        job = imported(workspace, [{"type": "event", "nam": "e", "userId": user_id}])
         assert job["rejected"] == 1
         return job
 
@@ -42,9 +39,7 @@ def reject(workspace: Tenant) -> Callable[[str], Json]:
 
 
 @pytest.fixture
-def before_the_lock(
-    services: Services, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[Callable[[], object]], None]:
+def before_the_lock(services: Services, monkeypatch: pytest.MonkeyPatch) -> BeforeTheLock:
     """Does something between the search for rejected lines and the transaction of a deletion."""
 
     def prepare(action: Callable[[], object]) -> None:
@@ -70,13 +65,12 @@ def excerpts(workspace: Tenant, job: Json) -> list[str | None]:
 
 
 def removed_texts(deletion: Json) -> int:
-    number: int = deletion["removed"]["database"]["rejectedTexts"]
-    return number
+    return deletion["removed"]["database"]["rejectedTexts"]
 
 
 @pytest.mark.every_database
 def test_no_rejected_line_is_read_while_visitors_are_locked(
-    workspace: Tenant, services: Services, reject: Callable[[str], Json], delete: Delete
+    workspace: Tenant, services: Services, reject: RejectLine, delete: Delete
 ) -> None:
     identify(workspace.client, workspace, "her-phone", "ann")
     hers, another = reject("ann"), reject("bob")
@@ -116,9 +110,9 @@ def test_nothing_is_prepared_for_very_many_ids_while_visitors_are_locked(
 def test_lines_that_are_rejected_meanwhile_are_removed_too(
     workspace: Tenant,
     services: Services,
-    reject: Callable[[str], Json],
+    reject: RejectLine,
     delete: Delete,
-    before_the_lock: Callable[[Callable[[], object]], None],
+    before_the_lock: BeforeTheLock,
 ) -> None:
     """Those of an import that was searched before, and those of a new one."""
     identify(workspace.client, workspace, "her-phone", "ann")
@@ -139,10 +133,7 @@ def test_lines_that_are_rejected_meanwhile_are_removed_too(
 
 
 def test_lines_of_a_visitor_that_is_merged_meanwhile_are_removed_too(
-    workspace: Tenant,
-    reject: Callable[[str], Json],
-    delete: Delete,
-    before_the_lock: Callable[[Callable[[], object]], None],
+    workspace: Tenant, reject: RejectLine, delete: Delete, before_the_lock: BeforeTheLock
 ) -> None:
     identify(workspace.client, workspace, "her-phone", "ann")
     job = reject("her-laptop")
@@ -152,10 +143,7 @@ def test_lines_of_a_visitor_that_is_merged_meanwhile_are_removed_too(
 
 
 def test_a_line_of_a_visitor_that_goes_to_another_user_meanwhile_stays(
-    workspace: Tenant,
-    reject: Callable[[str], Json],
-    delete: Delete,
-    before_the_lock: Callable[[Callable[[], object]], None],
+    workspace: Tenant, reject: RejectLine, delete: Delete, before_the_lock: BeforeTheLock
 ) -> None:
     identify(new_browser(workspace), workspace, "her-phone", "ann")
     job = reject("her-phone")

@@ -8,6 +8,7 @@ from litestar.testing import TestClient
 
 from penstock.app import Services
 from penstock.base.clock import iso
+from tests.answers import faults
 from tests.cases import cases
 from tests.conftest import ShiftedClock
 from tests.events.deletions.conftest import finished
@@ -111,8 +112,7 @@ def test_another_website_keeps_its_events(
 def test_days_are_whole_and_at_least_one(workspace: Tenant, days: object) -> None:
     address = f"/api/settings/websites/{workspace.website_id}"
     answer = workspace.client.patch(address, json={"eventRetentionDays": days})
-    assert answer.status_code == 422
-    assert [fault["field"] for fault in answer.json()["errors"]] == ["eventRetentionDays"]
+    assert list(faults(answer)) == ["eventRetentionDays"]
     assert workspace.client.get(address).json()["eventRetentionDays"] is None
 
 

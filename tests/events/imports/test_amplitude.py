@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from tests.events.conftest import finished, ndjson
-from tests.events.imports.test_formats import upload
-from tests.events.imports.test_imports import rejects, stored
+from tests.answers import problem
+from tests.events.conftest import ndjson, upload
+from tests.events.imports.conftest import assert_faulty_rejected, between, importer, stored
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
@@ -21,14 +21,7 @@ def event(name="e", /, **more):
     }
 
 
-@pytest.fixture
-def import_amplitude(workspace):
-    def run(*lines):
-        answer = upload(workspace, ndjson(lines), "application/x-ndjson", format="amplitude")
-        assert answer.status_code == 201, answer.text
-        return finished(workspace.client, answer.json()["id"])
-
-    return run
+import_amplitude = importer("amplitude")
 
 
 def test_columns_and_properties_of_event_and_user(import_amplitude, workspace, services):
@@ -101,24 +94,20 @@ def test_identify_links_and_stores_traits_and_is_ignored_without_a_user(
 
 
 FAULTY = [
-    ({"event_type": None}, "event_type"),
-    ({"event_time": None}, "event_time"),
-    ({"event_time": "never"}, "timestamp"),
-    ({"device_id": None}, "device_id"),
-    ({"event_properties": [1]}, "event_properties"),
+    (event(event_type=None), "event_type"),
+    (event(event_time=None), "event_time"),
+    (event(event_time="never"), "timestamp"),
+    (event(device_id=None), "device_id"),
+    (event(event_properties=[1]), "event_properties"),
 ]
 
 
 def test_a_faulty_line_costs_no_other_line(import_amplitude, client):
-    faulty = [event() | more for more, _ in FAULTY]
-    job = import_amplitude(event(), *(part for line in faulty for part in (line, event())))
-    assert (job["accepted"], job["rejected"]) == (len(FAULTY) + 1, len(FAULTY))
-    assert [(reject["line"], reject["errors"][0]["field"]) for reject in rejects(client, job)] == [
-        (2 * index, field) for index, (_, field) in enumerate(FAULTY, 1)
-    ]
+    job = import_amplitude(*between(event(), FAULTY))
+    assert_faulty_rejected(client, job, FAULTY)
 
 
 def test_another_file_is_not_amplitudes(workspace):
     content = ndjson([{"type": "event"}])
     answer = upload(workspace, content, "text/plain", format="amplitude")
-    assert (answer.status_code, answer.json()["code"]) == (415, "not_amplitude")
+    assert problem(answer) == (415, "not_amplitude")

@@ -9,10 +9,9 @@ from backports import zstd
 
 from penstock.base.event_limits import MAX_EVENT_BYTES, MAX_EVENT_VALUES
 from penstock.events.imports import worker
-from tests.events.conftest import finished, ndjson
+from tests.events.conftest import imported, ndjson
+from tests.events.imports.conftest import counts, line, rejects
 from tests.events.imports.exported import parquet
-from tests.events.imports.test_formats import upload
-from tests.events.imports.test_imports import counts, line, rejects
 
 AT, AT_S = "2024-05-01T10:00:00Z", 1714557600
 MAPPING = {
@@ -88,9 +87,7 @@ def test_a_line_with_too_many_values_is_rejected_in_every_format(workspace, name
         query["mapping"] = json.dumps(MAPPING)
 
     def read(properties):
-        answer = upload(workspace, FILES[name](properties), "text/plain", **query)
-        assert answer.status_code == 201, answer.text
-        return finished(workspace.client, answer.json()["id"])
+        return imported(workspace, FILES[name](properties), "text/plain", **query)
 
     job = read(FEW)
     assert counts(job) == (job["linesRead"], 1, 0, 0)

@@ -4,9 +4,9 @@ import pytest
 
 from penstock.events.imports import worker
 from penstock.events.imports.service import ImportService
-from tests.events.conftest import finished, ndjson
+from tests.events.conftest import finished, upload
+from tests.events.imports.conftest import counts, line
 from tests.events.imports.test_dry_run import event, send, summary_of  # noqa: F401 - a fixture
-from tests.events.imports.test_imports import counts, line
 from tests.waiting import eventually
 
 HOUR_MS = 3_600_000
@@ -22,12 +22,7 @@ def test_no_line_is_lost_or_stored_twice(
     lines = [line(number) for number in range(500)]
     # For a clock that was set back, these are in the future.
     lines += [event("recent", f"v{n}", 1) | {"timestamp": clock() - HOUR_MS} for n in range(500)]
-    job = client.post(
-        "/api/imports",
-        params={"websiteId": workspace.website_id},
-        content=ndjson(lines),
-        headers={"Content-Type": "application/x-ndjson"},
-    ).json()
+    job = upload(workspace, lines).json()
     eventually(lambda: client.get(f"/api/imports/{job['id']}").json()["linesRead"] > 20)
     clock.wrong_ms = hours * HOUR_MS
     assert counts(finished(client, job["id"])) == (1_000, 1_000, 0, 0)

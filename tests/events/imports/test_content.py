@@ -5,22 +5,14 @@ import json
 
 from backports import zstd
 
+from tests.answers import problem
 from tests.cases import cases
-from tests.events.conftest import ndjson
+from tests.events.conftest import ndjson, upload
 
 CSV = b"timestamp,name,visitorId\n2024-05-01T10:00:00Z,signed_up,v\n"
 EVENT = {
     "type": "event", "name": "signed_up", "timestamp": "2024-05-01T10:00:00Z", "visitorId": "v",
 }  # fmt: skip
-
-
-def upload(client, workspace, content):
-    return client.post(
-        "/api/imports",
-        params={"websiteId": workspace.website_id},
-        content=content,
-        headers={"Content-Type": "application/x-ndjson"},
-    )
 
 
 @cases(
@@ -41,8 +33,8 @@ def test_other_content_is_rejected_with_a_way_to_convert_it(
     client, workspace, settings, content, hint
 ):
     for compress in (bytes, gzip.compress):
-        answer = upload(client, workspace, compress(content))
-        assert (answer.status_code, answer.json()["code"]) == (415, "not_ndjson")
+        answer = upload(workspace, compress(content))
+        assert problem(answer) == (415, "not_ndjson")
         assert hint in answer.json()["detail"]
     assert client.get("/api/imports").json()["total"] == 0
     assert list((settings.data / "imports").iterdir()) == []
@@ -61,4 +53,4 @@ def test_other_content_is_rejected_with_a_way_to_convert_it(
     ],
 )
 def test_ndjson_is_accepted_however_it_begins(client, workspace, content):
-    assert upload(client, workspace, content).status_code == 201
+    assert upload(workspace, content).status_code == 201

@@ -7,8 +7,10 @@ from itertools import product
 import pytest
 
 from penstock.events.imports.formats import csv_rows
-from tests.cases import cases
-from tests.events.imports.test_imports import counts, rejects, stored
+from tests.answers import problem
+from tests.cases import cases, full_except
+from tests.events.conftest import upload
+from tests.events.imports.conftest import counts, rejects, stored
 
 HEADER = "timestamp,name,userId"
 
@@ -20,15 +22,6 @@ def import_csv(run_import):
         return run_import(body, media_type="text/csv", **options)
 
     return run
-
-
-def upload(workspace, content):
-    return workspace.client.post(
-        "/api/imports",
-        params={"websiteId": workspace.website_id},
-        content=content,
-        headers={"Content-Type": "text/csv"},
-    )
 
 
 def rows(*names):
@@ -69,14 +62,11 @@ FORMS = ((",", "\n", ""), (";", "\r\n", "\ufeff"), ("\t", "\n", "\ufeff\r\n\n"))
 @pytest.mark.usefixtures("warehouse")
 @pytest.mark.parametrize(
     ("separator", "newline", "start"),
-    [
-        *FORMS,
-        *(
-            pytest.param(*form, marks=pytest.mark.full("each separator with each line end"))
-            for form in product((",", ";", "\t"), ("\n", "\r\n"), ("", "\ufeff", "\ufeff\r\n\n"))
-            if form not in FORMS
-        ),
-    ],
+    full_except(
+        FORMS,
+        product((",", ";", "\t"), ("\n", "\r\n"), ("", "\ufeff", "\ufeff\r\n\n")),
+        "each separator with each line end",
+    ),
     ids=repr,
 )
 def test_separators_line_ends_and_a_byte_order_mark_do_not_matter(
@@ -158,8 +148,8 @@ def test_a_header_that_names_no_event_is_rejected_at_the_upload(
     workspace, settings, header, advice
 ):
     for compress in (bytes, gzip.compress):
-        answer = upload(workspace, compress(f"{header}\n1,2,3\n".encode()))
-        assert (answer.status_code, answer.json()["code"]) == (415, "not_csv")
+        answer = upload(workspace, compress(f"{header}\n1,2,3\n".encode()), "text/csv")
+        assert problem(answer) == (415, "not_csv")
         assert advice in answer.json()["detail"]
     assert list((settings.data / "imports").iterdir()) == []
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.events.conftest import finished, ndjson
-from tests.events.imports.test_imports import counts, line
+from tests.answers import body_of
+from tests.events.conftest import finished, upload_to
+from tests.events.imports.conftest import counts, line
 from tests.serving import Served, penstock
 from tests.waiting import PATIENCE_S, eventually
 
@@ -31,22 +32,15 @@ class Deaths:
         first = Served(data, program=program)
         try:
             self.key, website_id = first.first_account()
-            answer = first.client.post(
-                "/api/imports",
-                params={"websiteId": website_id, **query},
-                content=ndjson([line(number) for number in range(20)]),
-                headers={"Content-Type": "application/x-ndjson"},
-            )
-            assert answer.status_code == 201, answer.text
-            self.import_id = answer.json()["id"]
+            lines = [line(number) for number in range(20)]
+            answer = upload_to(first.client, website_id, lines, **query)
+            self.import_id = body_of(answer, 201)["id"]
             assert died(first)
         finally:
             first.kill()
 
     def start(self) -> Served:
-        served = Served(self.data, program=self.program)
-        served.client.headers["Authorization"] = f"Bearer {self.key}"
-        return served
+        return Served(self.data, program=self.program, key=self.key)
 
     def dies_again(self) -> None:
         """Start the service, which may die before it says that it has started."""

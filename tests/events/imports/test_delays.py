@@ -18,7 +18,8 @@ from penstock.events.imports.formats.reader import ReaderLimits, Row
 from penstock.settings import Settings
 from tests.conftest import ShiftedClock
 from tests.events.conftest import Import, ndjson, read_rows_by
-from tests.events.imports.test_imports import counts, line
+from tests.events.conftest import upload as send_file
+from tests.events.imports.conftest import counts, line
 from tests.tenant import Tenant
 from tests.waiting import eventually
 
@@ -27,18 +28,12 @@ LINES = [line(1), line(1), line(2), line(1), line(3), line(1)]
 TOO_MANY_FILES = OSError(errno.EMFILE, "Too many open files")
 
 Patch = Callable[[pytest.MonkeyPatch], None]
+Upload = Callable[[], httpx.Response]
 
 
 @pytest.fixture
-def upload(workspace: Tenant) -> Callable[[], httpx.Response]:
-    def post() -> httpx.Response:
-        return workspace.client.post(
-            f"/api/imports?websiteId={workspace.website_id}",
-            content=ndjson(LINES),
-            headers={"Content-Type": "application/x-ndjson"},
-        )
-
-    return post
+def upload(workspace: Tenant) -> Upload:
+    return lambda: send_file(workspace, LINES)
 
 
 def files(settings: Settings) -> list[Path]:
@@ -142,7 +137,7 @@ def test_an_import_that_failed_by_a_bug_can_be_repeated(
 
 
 def test_the_file_of_an_unconfirmed_upload_is_removed_after_ten_minutes(
-    upload: Callable[[], httpx.Response],
+    upload: Upload,
     services: Services,
     settings: Settings,
     clock: ShiftedClock,
@@ -163,7 +158,7 @@ def test_the_file_of_an_unconfirmed_upload_is_removed_after_ten_minutes(
 
 
 def test_an_upload_that_was_stored_although_the_answer_said_503_is_imported(
-    upload: Callable[[], httpx.Response],
+    upload: Upload,
     client: httpx.Client,
     services: Services,
     settings: Settings,
@@ -182,10 +177,7 @@ def test_an_upload_that_was_stored_although_the_answer_said_503_is_imported(
 
 
 def test_an_upload_whose_job_cannot_be_stored_leaves_no_file(
-    upload: Callable[[], httpx.Response],
-    services: Services,
-    settings: Settings,
-    monkeypatch: pytest.MonkeyPatch,
+    upload: Upload, services: Services, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any) -> None:
         raise KeyError("a bug")

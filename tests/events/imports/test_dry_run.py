@@ -10,10 +10,11 @@ from penstock.base.errors import StoreUnavailable, Unavailable
 from penstock.events.imports import access, model, store
 from penstock.events.imports.dry_runs import worker
 from penstock.metadb.tables import imports
-from tests.events.conftest import finished, ndjson
+from tests.answers import body_of, problem
+from tests.events.conftest import NDJSON_TYPE, finished, ndjson, upload
+from tests.events.imports.conftest import counts, stored
 from tests.events.imports.exported import FILES
-from tests.events.imports.test_imports import counts, stored
-from tests.tenant import visitor
+from tests.tenant import create_key, visitor
 from tests.waiting import eventually
 
 MEDIA = {"amplitude": "application/zip", "csv": "text/csv"}
@@ -31,14 +32,8 @@ def send(workspace):
     """Upload a file for a dry run and return its import at once."""
 
     def post(body, name="ndjson", tenant=workspace):
-        answer = tenant.client.post(
-            "/api/imports",
-            params={"websiteId": tenant.website_id, "dryRun": "true", "format": name},
-            content=body if isinstance(body, bytes) else ndjson(body),
-            headers={"Content-Type": MEDIA.get(name, "application/x-ndjson")},
-        )
-        assert answer.status_code == 201, answer.text
-        return answer.json()
+        media_type = MEDIA.get(name, NDJSON_TYPE)
+        return body_of(upload(tenant, body, media_type, dryRun="true", format=name), 201)
 
     return post
 
@@ -46,16 +41,12 @@ def send(workspace):
 def checked(client, job):
     """Wait until the dry run has ended, and return the import."""
     path = f"/api/imports/{job['id']}"
-    return eventually(
-        lambda: (now := client.get(path).json())["state"] == "checked" and now,
-    )
+    return eventually(lambda: (now := client.get(path).json())["state"] == "checked" and now)
 
 
 def summary_of(client, job):
     checked(client, job)
-    answer = client.get(f"/api/imports/{job['id']}/summary")
-    assert answer.status_code == 200, answer.text
-    return answer.json()
+    return body_of(client.get(f"/api/imports/{job['id']}/summary"))
 
 
 @pytest.fixture
@@ -123,12 +114,11 @@ def test_an_import_before_its_dry_run_has_ended_cannot_be_started(send, client, 
         client.get(f"/api/imports/{job['id']}/summary"),
         client.post(f"/api/imports/{job['id']}/start"),
     ):
-        assert (answer.status_code, answer.json()["code"]) == (409, "import_not_checked")
+        assert problem(answer) == (409, "import_not_checked")
     assert eventually(lambda: client.get(f"/api/imports/{job['id']}").json()["linesRead"] > 2)
     cancelled = client.post(f"/api/imports/{job['id']}/cancel").json()
     assert (cancelled["state"], cancelled["expiresAt"]) == ("cancelled", None)
-    again = client.post(f"/api/imports/{job['id']}/start")
-    assert (again.status_code, again.json()["code"]) == (409, "import_finished")
+    assert problem(client.post(f"/api/imports/{job['id']}/start")) == (409, "import_finished")
 
 
 def test_an_import_is_started_once_and_one_without_a_dry_run_has_no_summary(
@@ -136,11 +126,9 @@ def test_an_import_is_started_once_and_one_without_a_dry_run_has_no_summary(
 ):
     job = checked(client, send([event("a", "v", 1)]))
     assert client.post(f"/api/imports/{job['id']}/start").status_code == 200
-    again = client.post(f"/api/imports/{job['id']}/start")
-    assert (again.status_code, again.json()["code"]) == (409, "import_started")
+    assert problem(client.post(f"/api/imports/{job['id']}/start")) == (409, "import_started")
     direct = run_import([event("a", "v", 1)])
-    answer = client.get(f"/api/imports/{direct['id']}/summary")
-    assert (answer.status_code, answer.json()["code"]) == (404, "no_summary")
+    assert problem(client.get(f"/api/imports/{direct['id']}/summary")) == (404, "no_summary")
 
 
 def test_a_file_that_nobody_starts_is_removed(send, client, services, settings, monkeypatch):
@@ -157,13 +145,8 @@ def test_a_file_that_nobody_starts_is_removed(send, client, services, settings, 
 
 def refused(tenant):
     """Send one file too many for a dry run, and return why it was refused."""
-    answer = tenant.client.post(
-        "/api/imports",
-        params={"websiteId": tenant.website_id, "dryRun": "true"},
-        content=ndjson([event("a", "v", 1)]),
-        headers={"Content-Type": "application/x-ndjson"},
-    )
-    assert (answer.status_code, answer.json()["code"]) == (409, "too_many_dry_runs"), answer.text
+    answer = upload(tenant, [event("a", "v", 1)], dryRun="true")
+    assert problem(answer) == (409, "too_many_dry_runs")
     return answer.json()["detail"]
 
 
@@ -219,8 +202,7 @@ def test_the_mapping_of_a_table_is_guessed_corrected_and_used(send, client, serv
     assert summary["sample"]["rows"][0] == ["1714557600", "7", "opened", "b-1"]
     assert summary["mapping"]["columns"][0]["use"] == "time"
     assert "No column has the use" in summary["error"]
-    answer = client.post(f"{path}/start")
-    assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
+    assert problem(client.post(f"{path}/start")) == (422, "invalid")
     columns = [
         {"column": "when", "use": "time", "unit": "seconds"},
         {"column": "who", "use": "user"},
@@ -236,7 +218,7 @@ def test_the_mapping_of_a_table_is_guessed_corrected_and_used(send, client, serv
     assert stored(services, workspace.website_id) == ["opened", "bought", "opened"]
     assert client.get(f"{path}/summary").json()["sample"] is None
     again = client.put(f"{path}/mapping", json={"columns": columns})
-    assert (again.status_code, again.json()["code"]) == (409, "import_started")
+    assert problem(again) == (409, "import_started")
 
 
 def test_a_table_that_is_not_utf8_has_a_summary(send, client):
@@ -258,8 +240,7 @@ def test_only_a_table_has_a_mapping(send, client):
         {"column": "what", "use": "event"},
     ]
     answer = client.put(f"/api/imports/{job['id']}/mapping", json={"columns": columns})
-    assert answer.status_code == 422
-    assert answer.json()["errors"][0]["code"] == "not_for_format"
+    assert body_of(answer, 422)["errors"][0]["code"] == "not_for_format"
 
 
 # -- Who may use a file before its start -----------------------------------------------------------
@@ -270,10 +251,8 @@ def key(workspace, server):
     """Create a client with a key of the workspace."""
 
     def create(*scopes):
-        form = {"name": "sender", "scopes": list(scopes)}
-        answer = workspace.browser.post("/api/settings/api-keys", json=form)
-        headers = {"Authorization": f"Bearer {answer.json()['key']}"}
-        return replace(workspace, client=visitor(server, headers))
+        key = create_key(workspace.browser, scopes=scopes)
+        return replace(workspace, client=visitor(server, {"Authorization": f"Bearer {key}"}))
 
     return create
 
@@ -301,8 +280,7 @@ def test_a_key_that_only_sends_reaches_only_its_own_files_before_their_start(sen
 def test_a_start_respects_the_limit_of_unfinished_imports(send, client, monkeypatch):
     monkeypatch.setattr(access, "_MAX_OPEN_JOBS", 0)
     job = checked(client, send([event("a", "v", 1)]))
-    answer = client.post(f"/api/imports/{job['id']}/start")
-    assert (answer.status_code, answer.json()["code"]) == (503, "too_many_imports")
+    assert problem(client.post(f"/api/imports/{job['id']}/start")) == (503, "too_many_imports")
     assert client.get(f"/api/imports/{job['id']}").json()["state"] == "checked"
 
 
@@ -317,8 +295,7 @@ def test_a_key_that_only_sends_cancels_what_it_sent_even_after_the_start(
     monkeypatch.setattr(services.intake, "submit_from_thread", overloaded)
     job = checked(client, send([event("a", "v", 1)], tenant=sender))
     assert sender.client.post(f"/api/imports/{job['id']}/start").status_code == 200
-    answer = other.client.post(f"/api/imports/{job['id']}/cancel")
-    assert (answer.status_code, answer.json()["code"]) == (403, "scope_missing")
+    assert problem(other.client.post(f"/api/imports/{job['id']}/cancel")) == (403, "scope_missing")
     for _ in range(2):
         answer = sender.client.post(f"/api/imports/{job['id']}/cancel")
         assert (answer.status_code, answer.json()["state"]) == (200, "cancelled")
@@ -342,7 +319,7 @@ def test_a_start_is_based_on_the_summary_of_the_current_mapping(send, client):
     assert changed["revision"] == job["revision"] + 1
     checked(client, job)
     answer = client.post(f"{path}/start", params={"revision": job["revision"]})
-    assert (answer.status_code, answer.json()["code"]) == (409, "stale_revision")
+    assert problem(answer) == (409, "stale_revision")
     summary = client.get(f"{path}/summary").json()
     assert summary["revision"] == changed["revision"]
     answer = client.post(f"{path}/start", params={"revision": summary["revision"]})

@@ -1,5 +1,6 @@
 """The format of an import is named by `format` or `Content-Type`; one table has them all."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,8 +8,10 @@ import pytest
 from penstock.base.wording import listed
 from penstock.events.imports.formats.table import READERS, reader_of_request
 from penstock.events.imports.formats.unpacking import COMPRESSED_MEDIA_TYPES
-from tests.cases import cases
-from tests.events.conftest import finished, ndjson
+from tests.answers import body_of, problem
+from tests.cases import cases, full_except
+from tests.events.conftest import finished, imported, ndjson, upload
+from tests.events.imports.conftest import rejects
 from tests.events.imports.exported import parquet
 
 EVENT = {
@@ -43,31 +46,15 @@ FILES = {
 NAMES = [reader.name for reader in READERS]
 
 
-def upload(workspace, content, media_type, **query):
-    return workspace.client.post(
-        "/api/imports",
-        params={"websiteId": workspace.website_id} | query,
-        content=content,
-        headers={"Content-Type": media_type},
-    )
-
-
 @pytest.mark.usefixtures("warehouse")
 @pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.full("starts a process for each media type"))
-        if name == "parquet"
-        else name
-        for name in NAMES
-    ],
+    "name", full_except({*NAMES} - {"parquet"}, NAMES, "starts a process for each media type")
 )
 def test_the_same_event_in_each_format_is_one_event(workspace, run_import, name):
     if name in ("ndjson", "csv"):
         run_import([EVENT])
     else:
-        first = upload(workspace, FILES[name], "text/plain", format=name).json()["id"]
-        assert finished(workspace.client, first)["accepted"] == 1
+        assert imported(workspace, FILES[name], "text/plain", format=name)["accepted"] == 1
     reader = next(reader for reader in READERS if reader.name == name)
     media_types = (*reader.media_types, *COMPRESSED_MEDIA_TYPES, "text/plain")
     for media_type, query in [
@@ -83,30 +70,27 @@ def test_the_same_event_in_each_format_is_one_event(workspace, run_import, name)
 
 
 def test_an_unknown_format_is_an_error_that_names_the_formats(workspace):
-    answer = upload(workspace, FILES["csv"], "text/csv", format="xml")
-    assert answer.status_code == 400
-    [fault] = answer.json()["errors"]
+    [fault] = body_of(upload(workspace, FILES["csv"], "text/csv", format="xml"), 400)["errors"]
     assert (fault["field"], fault["message"]) == ("format", f"Must be {listed(NAMES, 'or')}.")
 
 
 @cases("media_type", ["application/json", "application/pdf", ""])
 def test_an_unknown_media_type_is_an_error_that_names_the_formats(workspace, media_type):
     answer = upload(workspace, FILES["csv"], media_type)
-    assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")
+    assert problem(answer) == (415, "unsupported_media_type")
     for reader in READERS:
         assert f"Content-Type: {reader.media_types[0]} for {reader.name}" in answer.json()["detail"]
 
 
 def test_a_format_that_contradicts_the_media_type_is_an_error(workspace):
     answer = upload(workspace, FILES["csv"], "application/x-ndjson", format="csv")
-    assert answer.status_code == 415
-    assert "The parameter format is csv" in answer.json()["detail"]
+    assert "The parameter format is csv" in body_of(answer, 415)["detail"]
 
 
 def test_a_file_in_another_format_is_rejected_with_the_formats_that_fit(workspace, settings):
     for name, content in (("ndjson", FILES["csv"]), ("csv", FILES["ndjson"])):
         answer = upload(workspace, content, "text/plain", format=name)
-        assert (answer.status_code, answer.json()["code"]) == (415, f"not_{name}")
+        assert problem(answer) == (415, f"not_{name}")
         detail = answer.json()["detail"]
         assert "mixpanel with format=mixpanel and Content-Type: application/x-ndjson" in detail
         other = {"ndjson": "csv with Content-Type: text/csv"}.get(name, "ndjson with Content-Type")
@@ -129,12 +113,8 @@ def test_a_session_may_upload_each_format_but_no_type_that_a_form_can_send(works
     reader = next(reader for reader in READERS if reader.name == name)
 
     def status(media_type):
-        return workspace.browser.post(
-            "/api/imports",
-            params={"websiteId": workspace.website_id, "format": name},
-            content=FILES[name],
-            headers={"Content-Type": media_type},
-        ).status_code
+        sender = replace(workspace, client=workspace.browser)
+        return upload(sender, FILES[name], media_type, format=name).status_code
 
     assert (status(reader.media_types[0]), status("text/plain")) == (201, 415)
 
@@ -168,8 +148,7 @@ LINES_BY_ID = {
 @cases("name", LINES_BY_ID)
 def test_an_id_that_is_no_text_or_whole_number_rejects_its_line_only(workspace, name):
     lines = ndjson([LINES_BY_ID[name](sent) for sent in ("u", *NO_IDS, 7)])
-    job_id = upload(workspace, lines, "application/x-ndjson", format=name).json()["id"]
-    job = finished(workspace.client, job_id)
+    job = imported(workspace, lines, format=name)
     assert (job["state"], job["accepted"], job["rejected"]) == ("done", 2, len(NO_IDS))
-    [reject, *_] = workspace.client.get(f"/api/imports/{job_id}/rejects").json()["data"]
+    [reject, *_] = rejects(workspace.client, job)
     assert [fault["code"] for fault in reject["errors"]] == ["wrong_type"]

@@ -5,7 +5,9 @@ from sqlalchemy import select, update
 
 from penstock.app import Services
 from penstock.metadb.tables import import_rejects
-from tests.events.conftest import finished, ndjson
+from tests.answers import body_of, problem
+from tests.events.conftest import finished, ndjson, upload
+from tests.events.imports.conftest import rejects
 from tests.tenant import Tenant, join
 
 
@@ -16,10 +18,6 @@ def line(number, **more):
 
 def spans(services: Services, workspace: Tenant):
     return services.imports.spans(workspace.id, [workspace.website_id])
-
-
-def rejects(workspace: Tenant, job):
-    return workspace.client.get(f"/api/imports/{job['id']}/rejects").json()["data"]
 
 
 # Nothing was imported
@@ -53,8 +51,7 @@ def test_a_coverage_of_funnels_is_complete_after_an_import_that_stored_nothing(
     step = {"type": "Event", "value": "e"}
     funnel = {"name": "f", "steps": [step, step], "conversionWindowSeconds": 3600}
     answer = workspace.client.post("/api/funnels/preview", json=funnel)
-    assert answer.status_code == 200, answer.text
-    assert answer.json()["coverage"]["gaps"] == [], "a whole import is not a gap"
+    assert body_of(answer)["coverage"]["gaps"] == [], "a whole import is not a gap"
     assert answer.json()["coverage"]["complete"]
 
 
@@ -72,9 +69,7 @@ def test_an_owner_dismisses_a_gap(workspace, services, gap, clock):
     assert gap["gapDismissedAt"] is None
     [span] = spans(services, workspace)
     assert span.dismissed_at_ms is None
-    answer = workspace.browser.post(f"/api/imports/{gap['id']}/dismiss-gap")
-    assert answer.status_code == 200, answer.text
-    dismissed = answer.json()
+    dismissed = body_of(workspace.browser.post(f"/api/imports/{gap['id']}/dismiss-gap"))
     assert dismissed == {
         **gap,
         "gapDismissedAt": dismissed["gapDismissedAt"],
@@ -99,26 +94,21 @@ def test_only_an_owner_dismisses_a_gap(workspace, other_workspace, server, gap):
         "nobody": (server.post(path), 401, "not_signed_in"),
     }
     for who, (answer, status, code) in refusals.items():
-        assert (answer.status_code, answer.json()["code"]) == (status, code), who
+        assert problem(answer) == (status, code), who
     assert workspace.client.get(f"/api/imports/{gap['id']}").json()["gapDismissedAt"] is None
 
 
 def test_an_import_without_a_gap_has_nothing_to_dismiss(workspace, run_import):
     whole = run_import([line(1)])
     answer = workspace.browser.post(f"/api/imports/{whole['id']}/dismiss-gap")
-    assert (answer.status_code, answer.json()["code"]) == (409, "no_gap")
+    assert problem(answer) == (409, "no_gap")
 
 
 @pytest.mark.usefixtures("warehouse")
 def test_the_gap_of_an_open_import_cannot_be_dismissed(workspace):
-    job = workspace.client.post(
-        "/api/imports",
-        params={"websiteId": workspace.website_id},
-        content=ndjson(line(number) for number in range(5000)),
-        headers={"Content-Type": "application/x-ndjson"},
-    ).json()
+    job = upload(workspace, [line(number) for number in range(5000)]).json()
     answer = workspace.browser.post(f"/api/imports/{job['id']}/dismiss-gap")
-    assert (answer.status_code, answer.json()["code"]) == (409, "import_not_finished")
+    assert problem(answer) == (409, "import_not_finished")
     finished(workspace.client, job["id"])
 
 
@@ -129,7 +119,7 @@ def test_rejected_lines_have_their_text_without_secrets(run_import, workspace):
     body = ndjson([line(1), line(2, name="", properties={"password": "hunter2", "plan": "pro"})])
     body += b'{"type": "event", "token": "abc def", "ip": "203.0.113.9", "name": \n'
     body += b"nonsense " * 200 + b"\n"
-    invalid, broken, long = rejects(workspace, run_import(body))
+    invalid, broken, long = rejects(workspace.client, run_import(body))
     assert '"plan":"pro"' in invalid["excerpt"]
     assert '"password":"***"' in invalid["excerpt"]
     assert broken["excerpt"].startswith('{"type": "event", "token": "***"')
@@ -140,12 +130,12 @@ def test_rejected_lines_have_their_text_without_secrets(run_import, workspace):
 
 def test_a_line_over_the_limit_has_no_text(run_import, workspace):
     job = run_import([line(1), line(2, properties={"a": "x" * 70_000})])
-    assert [reject["excerpt"] for reject in rejects(workspace, job)] == [None]
+    assert [reject["excerpt"] for reject in rejects(workspace.client, job)] == [None]
 
 
 def test_the_text_is_stored_in_its_own_column(run_import, workspace, services):
     job = run_import([line(1), line(2, name="")])
-    [reject] = rejects(workspace, job)
+    [reject] = rejects(workspace.client, job)
     with services.database.read() as db:
         errors, line_text = db.execute(
             select(import_rejects.c.errors, import_rejects.c.line_text)
@@ -157,7 +147,7 @@ def test_a_text_that_an_earlier_version_stored_with_the_errors_is_shown_and_dele
     run_import, workspace, services
 ):
     job = run_import([line(1), line(2, visitorId="ada-1", name=""), line(3, name="")])
-    before = rejects(workspace, job)
+    before = rejects(workspace.client, job)
     with services.database.write() as db:
         for reject in before:
             old = {"faults": reject["errors"], "excerpt": reject["excerpt"]}
@@ -166,10 +156,10 @@ def test_a_text_that_an_earlier_version_stored_with_the_errors_is_shown_and_dele
                 .where(import_rejects.c.line == reject["line"])
                 .values(errors=old, line_text=None)
             )
-    assert rejects(workspace, job) == before
+    assert rejects(workspace.client, job) == before
     request = {"websiteId": workspace.website_id, "visitorId": "ada-1"}
     assert workspace.client.post("/api/deletions", json=request).status_code == 201
-    assert [reject["excerpt"] for reject in rejects(workspace, job)] == [
+    assert [reject["excerpt"] for reject in rejects(workspace.client, job)] == [
         None,
         before[1]["excerpt"],
     ]
@@ -184,10 +174,10 @@ def test_a_deletion_removes_the_texts_that_name_the_visitor(run_import, workspac
             line(4, visitorId="grace-1", name=""),
         ]
     )
-    before = rejects(workspace, job)
+    before = rejects(workspace.client, job)
     request = {"websiteId": workspace.website_id, "visitorId": "ada-1"}
     assert workspace.client.post("/api/deletions", json=request).status_code == 201
-    after = rejects(workspace, job)
+    after = rejects(workspace.client, job)
     assert [reject["excerpt"] for reject in after] == [None, None, before[2]["excerpt"]]
     assert [reject["errors"] for reject in after] == [reject["errors"] for reject in before]
 

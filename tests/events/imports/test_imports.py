@@ -6,40 +6,12 @@ from typing import Any
 import pytest
 
 from penstock.base.clock import iso
+from tests.answers import columns_of, faults, faults_in, problem
 from tests.cases import cases
-from tests.events.conftest import finished, ndjson
-from tests.waiting import PATIENCE_S, eventually
-
-COUNTS = ("linesRead", "accepted", "duplicates", "rejected")
-
-
-def line(number=0, **more):
-    at = f"2020-05-01T10:00:{number % 60:02d}.000Z"
-    return {
-        "type": "event",
-        "name": f"step {number}",
-        "timestamp": at,
-        "visitorId": f"v{number}",
-    } | more
-
-
-def counts(job):
-    return tuple(job[name] for name in COUNTS)
-
-
-def stored(services, website_id, columns="name"):
-    """A website's events in the warehouse, by time and name."""
-    assert services.shipper.wait_until_shipped(PATIENCE_S)
-    _, rows = services.warehouse.query(
-        f"SELECT {columns} FROM events WHERE website_id = {{website:String}}"  # noqa: S608
-        " ORDER BY occurred_at, name",
-        {"website": website_id},
-    )
-    return [row[0] if len(row) == 1 else tuple(row) for row in rows]
-
-
-def rejects(client, job):
-    return client.get(f"/api/imports/{job['id']}/rejects").json()["data"]
+from tests.events.conftest import finished, ndjson, upload, upload_to
+from tests.events.imports.conftest import counts, line, rejects, stored
+from tests.tenant import add_website
+from tests.waiting import eventually
 
 
 @pytest.mark.usefixtures("warehouse")
@@ -168,9 +140,7 @@ def test_a_larger_file_with_the_same_beginning_adds_only_the_rest(run_import):
 
 
 def test_the_same_content_on_another_website_is_another_event(run_import, client):
-    other = client.post("/api/settings/websites", json={"name": "Other", "kind": "web"}).json()[
-        "id"
-    ]
+    other = add_website(client)
     assert counts(run_import([line(1)])) == (1, 1, 0, 0)
     assert counts(run_import([line(1)], website_id=other)) == (1, 1, 0, 0)
 
@@ -316,19 +286,16 @@ FAULTY: list[tuple[dict[str, Any], str, str]] = [
 def test_a_line_is_held_to_the_rules_of_every_event(run_import, client):
     job = run_import([line(1) | change for change, _, _ in FAULTY])
     assert counts(job) == (len(FAULTY), 0, 0, len(FAULTY))
-    assert [
-        [(fault["field"], fault["code"]) for fault in reject["errors"]]
-        for reject in rejects(client, job)
-    ] == [[(field, code)] for _, field, code in FAULTY]
+    assert [columns_of(reject["errors"], "field", "code") for reject in rejects(client, job)] == [
+        [(field, code)] for _, field, code in FAULTY
+    ]
 
 
 @pytest.mark.usefixtures("warehouse")
 def test_a_timestamp_is_required(run_import, client):
     job = run_import([{"type": "event", "name": "a", "visitorId": "v"}])
     [reject] = rejects(client, job)
-    assert [(fault["field"], fault["code"]) for fault in reject["errors"]] == [
-        ("timestamp", "required")
-    ]
+    assert faults_in(reject) == {"timestamp": "required"}
 
 
 def test_a_line_over_the_limit_is_rejected_and_the_next_one_read(run_import, client):
@@ -368,12 +335,7 @@ def test_a_gzip_bomb_fails_the_import(run_import):
 
 @pytest.mark.parametrize("limits", [{"max_import_bytes": 1000}])
 def test_a_file_over_the_limit_is_413_and_leaves_nothing(client, workspace, settings):
-    answer = client.post(
-        f"/api/imports?websiteId={workspace.website_id}",
-        content=b"{" * 1001,
-        headers={"Content-Type": "application/x-ndjson"},
-    )
-    assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+    assert problem(upload(workspace, b"{" * 1001)) == (413, "too_large")
     assert list((settings.data / "imports").iterdir()) == []
     assert client.get("/api/imports").json()["total"] == 0
 
@@ -389,34 +351,21 @@ def test_another_content_type_or_encoding_is_415(client, workspace, headers):
     answer = client.post(
         f"/api/imports?websiteId={workspace.website_id}", content=b"{}", headers=headers
     )
-    assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")
+    assert problem(answer) == (415, "unsupported_media_type")
 
 
-def test_a_file_name_is_shown_and_held_to_the_rules_of_names(client, workspace):
-    def post(name):
-        query = {"websiteId": workspace.website_id, "fileName": name}
-        return client.post(
-            "/api/imports",
-            params=query,
-            content=b"",
-            headers={"Content-Type": "application/x-ndjson"},
-        )
-
-    assert post("März 2020.ndjson").json()["fileName"] == "März 2020.ndjson"
+def test_a_file_name_is_shown_and_held_to_the_rules_of_names(workspace):
+    named = upload(workspace, b"", fileName="März 2020.ndjson").json()
+    assert named["fileName"] == "März 2020.ndjson"
     for name in ("a\x00", "a\n", "x" * 201):
-        assert (post(name).status_code, post(name).json()["errors"][0]["field"]) == (
-            400,
-            "fileName",
-        )
+        assert list(faults(upload(workspace, b"", fileName=name), 400)) == ["fileName"]
 
 
 def test_the_website_must_be_named_and_be_the_callers_own(client, other_workspace):
     headers = {"Content-Type": "application/x-ndjson"}
     assert client.post("/api/imports", content=b"", headers=headers).status_code == 400
-    foreign = client.post(
-        f"/api/imports?websiteId={other_workspace.website_id}", content=b"", headers=headers
-    )
-    assert (foreign.status_code, foreign.json()["code"]) == (401, "website_not_owned")
+    foreign = upload_to(client, other_workspace.website_id, b"")
+    assert problem(foreign) == (401, "website_not_owned")
 
 
 def test_an_import_of_another_workspace_is_404(run_import, other_workspace):
@@ -440,12 +389,8 @@ def test_imports_are_listed_newest_first_and_by_website(run_import, client, work
     page = client.get("/api/imports").json()
     assert [job["id"] for job in page["data"]] == [second["id"], first["id"]]
     assert page["data"][1] == {name: first[name] for name in first if name != "mapping"}
-    assert (
-        client.get(
-            "/api/imports", params={"websiteId": workspace.website_id, "pageSize": 1}
-        ).json()["total"]
-        == 2
-    )
+    answer = client.get("/api/imports", params={"websiteId": workspace.website_id, "pageSize": 1})
+    assert answer.json()["total"] == 2
     assert client.get("/api/imports", params={"websiteId": "web_other"}).status_code == 401
 
 
@@ -506,15 +451,8 @@ def test_a_stored_file_is_removed_when_its_import_is_done(run_import, settings):
 
 @pytest.mark.usefixtures("warehouse")
 def test_an_import_of_a_website_deleted_meanwhile_fails_with_the_reason(client, workspace):
-    headers = {"Content-Type": "application/x-ndjson"}
-    other = client.post("/api/settings/websites", json={"name": "Other", "kind": "web"}).json()[
-        "id"
-    ]
-    long = ndjson(line(number) for number in range(5000))
-    client.post(f"/api/imports?websiteId={other}", content=long, headers=headers)
-    waiting = client.post(
-        f"/api/imports?websiteId={workspace.website_id}", content=ndjson([line(1)]), headers=headers
-    ).json()
+    upload_to(client, add_website(client), [line(number) for number in range(5000)])
+    waiting = upload(workspace, [line(1)]).json()
     assert waiting["state"] == "queued"
     assert client.delete(f"/api/settings/websites/{workspace.website_id}").status_code == 204
     failed = finished(client, waiting["id"])
@@ -526,6 +464,4 @@ def test_a_number_too_large_for_any_type_rejects_its_line_only(run_import, clien
     job = run_import([line(1), line(2) | bought])
     assert (job["state"], counts(job)) == ("done", (2, 1, 0, 1))
     [reject] = rejects(client, job)
-    assert [(fault["field"], fault["code"]) for fault in reject["errors"]] == [
-        ("amount", "out_of_range")
-    ]
+    assert faults_in(reject) == {"amount": "out_of_range"}

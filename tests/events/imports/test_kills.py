@@ -5,7 +5,6 @@ how often the service is killed after that, at a random moment after the import 
 import that never does fails (`test_deaths.py`).
 """
 
-import json
 import os
 import random
 import signal
@@ -16,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from tests.events.conftest import finished
+from tests.answers import body_of
+from tests.events.conftest import finished, upload_to
 from tests.serving import Served, query_warehouse
 from tests.waiting import PATIENCE_S, eventually
 
@@ -92,8 +92,7 @@ def await_progress(served: Served, import_id: str) -> None:
     """Wait until the import has stored more lines in this process, or all."""
 
     def lines_read() -> int:
-        number: int = served.client.get(f"/api/imports/{import_id}").json()["linesRead"]
-        return number
+        return served.client.get(f"/api/imports/{import_id}").json()["linesRead"]
 
     before = lines_read()
     eventually(lambda: before == LINES or lines_read() > before)
@@ -104,31 +103,22 @@ def await_progress(served: Served, import_id: str) -> None:
 @pytest.mark.slow("kills the service again and again")
 @pytest.mark.full("kills beyond one of each store")
 def test_each_line_is_stored_exactly_once_after_kills(
-    tmp_path: Path,
-    format_name: str,
-    record_property: Callable[[str, object], None],
+    tmp_path: Path, format_name: str, record_property: Callable[[str, object], None]
 ) -> None:
     record_property("kills", KILLS + 1)
     data, seed = tmp_path / "data", random.randrange(2**32)
     chance = random.Random(seed)
-    body = b"".join(json.dumps(LINE_OF[format_name](n)).encode() + b"\n" for n in range(LINES))
+    body = [LINE_OF[format_name](number) for number in range(LINES)]
     served = Served(data, program=AFTER_COMMIT)
     try:
         key, website_id = served.first_account()
-        answer = served.client.post(
-            "/api/imports",
-            params={"websiteId": website_id, "format": format_name},
-            content=body,
-            headers={"Content-Type": "application/x-ndjson"},
-        )
-        assert answer.status_code == 201, answer.text
+        answer = upload_to(served.client, website_id, body, format=format_name)
+        import_id = body_of(answer, 201)["id"]
         assert served.process.wait(timeout=PATIENCE_S) == -signal.SIGKILL
-        import_id = answer.json()["id"]
         for pause_s in [0.0, *(chance.uniform(0, 0.5) for _ in range(KILLS))]:
             time.sleep(pause_s)
             served.kill()
-            served = Served(data)
-            served.client.headers["Authorization"] = f"Bearer {key}"
+            served = Served(data, key=key)
             await_progress(served, import_id)
         job = finished(served.client, import_id)
         served.await_shipped()

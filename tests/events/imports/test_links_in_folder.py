@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from penstock.settings import Settings
-from tests.events.conftest import ndjson
+from tests.events.conftest import ndjson, upload
 from tests.tenant import Tenant
 from tests.waiting import eventually
 
@@ -16,12 +16,7 @@ def test_a_link_in_place_of_an_import_is_not_followed(
 ) -> None:
     outside = tmp_path / "outside.ndjson"
     outside.write_bytes(ndjson([LINE, {"secret": "of another program"}]))
-    sent = workspace.client.post(
-        "/api/imports",
-        params={"websiteId": workspace.website_id, "dryRun": "true"},
-        content=ndjson([LINE]),
-        headers={"Content-Type": "application/x-ndjson"},
-    ).json()
+    sent = upload(workspace, [LINE], dryRun="true").json()
     path = f"/api/imports/{sent['id']}"
     eventually(lambda: workspace.client.get(path).json()["state"] == "checked")
     [file] = (settings.data / "staged").iterdir()

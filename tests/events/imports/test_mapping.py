@@ -8,11 +8,11 @@ from itertools import product
 
 import pytest
 
-from tests.cases import cases
-from tests.events.conftest import finished
+from tests.answers import body_of, problem
+from tests.cases import cases, full_except
+from tests.events.conftest import imported, upload
+from tests.events.imports.conftest import counts, rejects, stored
 from tests.events.imports.exported import Table
-from tests.events.imports.test_formats import upload
-from tests.events.imports.test_imports import counts, rejects, stored
 
 try:
     from compression import zstd
@@ -35,9 +35,7 @@ def import_table(workspace):
     def run(content, sent, **query):
         body = content if isinstance(content, bytes) else content.encode()
         query = {"format": "csv", "mapping": json.dumps(sent)} | query
-        answer = upload(workspace, body, "text/plain", **query)
-        assert answer.status_code == 201, answer.text
-        return finished(workspace.client, answer.json()["id"])
+        return imported(workspace, body, "text/plain", **query)
 
     return run
 
@@ -144,15 +142,7 @@ ALL_FORMS = product(
 
 @pytest.mark.usefixtures("warehouse")
 @pytest.mark.parametrize(
-    ("pack", "encoding", "separator"),
-    [
-        *FORMS,
-        *(
-            pytest.param(*form, marks=pytest.mark.full("each form with each other"))
-            for form in ALL_FORMS
-            if form not in FORMS
-        ),
-    ],
+    ("pack", "encoding", "separator"), full_except(FORMS, ALL_FORMS, "each form with each other")
 )
 def test_the_form_of_the_file_does_not_matter(
     import_table, workspace, services, pack, encoding, separator
@@ -214,8 +204,7 @@ def test_one_name_may_be_that_of_all_events_and_other_columns_have_one_use(
 def test_a_wrong_mapping_is_an_error_that_names_the_field(workspace, sent, field):
     text = sent if isinstance(sent, str) else json.dumps(sent)
     answer = upload(workspace, b"ts,u,e\n", "text/csv", mapping=text)
-    assert answer.status_code == 400, answer.text
-    assert field in [fault["field"] for fault in answer.json()["errors"]]
+    assert field in [fault["field"] for fault in body_of(answer, 400)["errors"]]
 
 
 def test_a_format_with_fields_of_its_own_accepts_no_mapping(workspace):
@@ -249,11 +238,11 @@ def test_a_file_with_other_columns_is_rejected_at_the_upload(workspace, header, 
     answer = upload(
         workspace, f"{header}\n1,2,3\n".encode(), "text/csv", mapping=json.dumps(mapping())
     )
-    assert (answer.status_code, answer.json()["code"]) == (415, "not_csv")
+    assert problem(answer) == (415, "not_csv")
     assert advice in answer.json()["detail"]
 
 
 def test_a_table_without_a_mapping_names_the_command(workspace):
     answer = upload(workspace, Table().as_csv(), "text/csv")
-    assert (answer.status_code, answer.json()["code"]) == (415, "not_csv")
+    assert problem(answer) == (415, "not_csv")
     assert "penstock import FILE --guess-mapping" in answer.json()["detail"]

@@ -4,9 +4,17 @@ import json
 
 import pytest
 
-from tests.events.conftest import finished, ndjson
-from tests.events.imports.test_formats import upload
-from tests.events.imports.test_imports import counts, rejects, stored
+from tests.answers import problem
+from tests.cases import full_except
+from tests.events.conftest import ndjson, upload
+from tests.events.imports.conftest import (
+    assert_faulty_rejected,
+    between,
+    counts,
+    importer,
+    rejects,
+    stored,
+)
 
 
 def event(name="e", time=1714557600, /, **properties):
@@ -17,15 +25,7 @@ def link(name, **properties):
     return {"event": name, "properties": properties}
 
 
-@pytest.fixture
-def import_mixpanel(workspace):
-    def run(*lines):
-        body = lines[0] if isinstance(lines[0], bytes) else ndjson(lines)
-        answer = upload(workspace, body, "application/x-ndjson", format="mixpanel")
-        assert answer.status_code == 201, answer.text
-        return finished(workspace.client, answer.json()["id"])
-
-    return run
+import_mixpanel = importer("mixpanel")
 
 
 SIMPLIFIED = [
@@ -56,9 +56,7 @@ MERGE = [
 
 
 @pytest.mark.usefixtures("warehouse")
-@pytest.mark.parametrize(
-    "backwards", [False, pytest.param(True, marks=pytest.mark.full("each kind of export"))]
-)
+@pytest.mark.parametrize("backwards", full_except([False], (False, True), "each kind of export"))
 @pytest.mark.parametrize(
     ("lines", "linked"),
     [(SIMPLIFIED, 0), (ORIGINAL, 1), (CANONICAL, 0), (ALIAS, 1), (MERGE, 1)],
@@ -184,17 +182,12 @@ FAULTY: list[tuple[bytes, str]] = [
 
 def test_a_faulty_line_costs_no_other_line(import_mixpanel, client):
     good = json.dumps(event(distinct_id="v")).encode()
-    job = import_mixpanel(
-        b"\n".join([good, *(part for line, _ in FAULTY for part in (line, good))])
-    )
-    assert (job["accepted"], job["rejected"]) == (len(FAULTY) + 1, len(FAULTY))
-    assert [(reject["line"], reject["errors"][0]["field"]) for reject in rejects(client, job)] == [
-        (2 * index, field) for index, (_, field) in enumerate(FAULTY, 1)
-    ]
+    job = import_mixpanel(b"\n".join(between(good, FAULTY)))
+    assert_faulty_rejected(client, job, FAULTY)
 
 
 def test_an_ndjson_file_of_our_own_is_not_mixpanels(workspace):
     own = {"type": "event", "name": "e", "timestamp": 1714557600000, "visitorId": "v"}
     answer = upload(workspace, ndjson([own]), "application/x-ndjson", format="mixpanel")
-    assert (answer.status_code, answer.json()["code"]) == (415, "not_mixpanel")
+    assert problem(answer) == (415, "not_mixpanel")
     assert "none of the fields event or properties" in answer.json()["detail"]

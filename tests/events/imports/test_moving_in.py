@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from tests.events.conftest import finished
+from tests.answers import body_of, columns_of
+from tests.events.conftest import finished, upload
 from tests.events.imports.exported import FILES, PAID, STARTED, TABLE_MAPPING, TABLES
-from tests.events.imports.test_formats import upload
 
 FUNNEL = {
     "name": "Purchase",
@@ -20,9 +20,7 @@ FUNNEL = {
 
 
 def report(workspace, **more):
-    answer = workspace.client.post("/api/funnels/preview", json={**FUNNEL, **more})
-    assert answer.status_code == 200, answer.text
-    return answer.json()
+    return body_of(workspace.client.post("/api/funnels/preview", json={**FUNNEL, **more}))
 
 
 @pytest.mark.usefixtures("warehouse")
@@ -40,11 +38,7 @@ def test_a_funnel_over_an_export_has_the_figures_worked_out_by_hand(workspace, n
     )
     assert (job["state"], job["rejected"], job["identityConflicts"]) == ("done", 0, 1)
     total = report(workspace)["aggregate"]
-    assert [(step["count"], step["droppedOff"]) for step in total["steps"]] == [
-        (5, 2),
-        (3, 1),
-        (2, 0),
-    ]
+    assert columns_of(total["steps"], "count", "droppedOff") == [(5, 2), (3, 1), (2, 0)]
     figures = ("entered", "completed", "pending", "conversionRate", "medianCompletionMinutes")
     assert [total[figure] for figure in figures] == [5, 2, 0, 0.4, 15.0]
     again = finished(

@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.events.imports.formats import parquet as reader
+from tests.answers import problem
 from tests.cases import cases
-from tests.events.conftest import finished
+from tests.events.conftest import finished, imported, upload
+from tests.events.imports.conftest import rejects, stored
 from tests.events.imports.exported import parquet
 from tests.events.imports.test_dry_run import checked
-from tests.events.imports.test_formats import upload
-from tests.events.imports.test_imports import rejects, stored
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
@@ -34,9 +34,7 @@ ROW = {"at": [AT], "who": [7], "what": ["bought"]}
 def import_parquet(workspace):
     def run(content, **query):
         query = {"mapping": json.dumps(MAPPING), "format": "parquet", **query}
-        answer = upload(workspace, content, reader.MEDIA_TYPE, **query)
-        assert answer.status_code == 201, answer.text
-        return finished(workspace.client, answer.json()["id"])
+        return imported(workspace, content, reader.MEDIA_TYPE, **query)
 
     return run
 
@@ -172,7 +170,7 @@ def test_a_file_that_cannot_be_read_says_why(import_parquet, content, reason):
 
 def test_a_file_of_another_kind_is_refused(workspace):
     answer = upload(workspace, b"a,b\n1,2\n" * 999, reader.MEDIA_TYPE, format="parquet")
-    assert (answer.status_code, answer.json()["code"]) == (415, "not_parquet")
+    assert problem(answer) == (415, "not_parquet")
     assert "as it is" in answer.json()["detail"]
 
 

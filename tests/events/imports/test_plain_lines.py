@@ -12,6 +12,7 @@ from sqlalchemy import select
 from penstock.app import Services
 from penstock.events.imports import entries
 from penstock.metadb.tables import dedupe_keys
+from tests.answers import body_of
 from tests.events.conftest import Import
 from tests.tenant import Tenant
 
@@ -124,9 +125,7 @@ def test_a_file_is_stored_as_the_full_path_stores_it(
     def new_website() -> str:
         website = {"name": "Shop", "kind": "web"}
         answer = workspace.browser.post("/api/settings/websites", json=website)
-        assert answer.status_code == 201, answer.text
-        website_id: str = answer.json()["id"]
-        return website_id
+        return body_of(answer, 201)["id"]
 
     def rejects(job: dict[str, Any]) -> Any:
         return workspace.client.get(f"/api/imports/{job['id']}/rejects").json()["data"]

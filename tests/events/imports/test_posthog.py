@@ -8,11 +8,11 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.cases import cases
-from tests.events.conftest import finished, ndjson
+from tests.answers import problem
+from tests.cases import cases, full_except
+from tests.events.conftest import ndjson, upload
+from tests.events.imports.conftest import assert_faulty_rejected, between, counts, importer, stored
 from tests.events.imports.exported import PostHog, parquet
-from tests.events.imports.test_formats import upload
-from tests.events.imports.test_imports import counts, rejects, stored
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
@@ -25,15 +25,7 @@ def event(name="e", distinct_id="v", /, time=TIME, **properties):
     }  # fmt: skip
 
 
-@pytest.fixture
-def import_posthog(workspace):
-    def run(*lines):
-        body = lines[0] if isinstance(lines[0], bytes) else ndjson(lines)
-        answer = upload(workspace, body, "text/plain", format="posthog")
-        assert answer.status_code == 201, answer.text
-        return finished(workspace.client, answer.json()["id"])
-
-    return run
+import_posthog = importer("posthog")
 
 
 def as_csv(lines):
@@ -75,9 +67,7 @@ def test_a_column_of_csv_may_be_a_property(import_posthog, workspace, services):
     assert stored(services, workspace.website_id, "os, properties") == [("Linux", '{"plan":"pro"}')]
 
 
-@pytest.mark.parametrize(
-    "backwards", [False, pytest.param(True, marks=pytest.mark.full("each kind of export"))]
-)
+@pytest.mark.parametrize("backwards", full_except([False], (False, True), "each kind of export"))
 @pytest.mark.parametrize(
     "link",
     [
@@ -150,10 +140,7 @@ def test_views_and_fields(import_posthog, workspace, services):
     )
     columns = "toString(kind), name, title, utm_source, device, external_session_id, properties"
     assert sorted(stored(services, workspace.website_id, columns)) == [
-        (
-            *("event", "$autocapture", "", "", "", ""),
-            '{"title":"own","elements":[{"tag":"a"}]}',
-        ),
+        (*("event", "$autocapture", "", "", "", ""), '{"title":"own","elements":[{"tag":"a"}]}'),
         ("event", "$pageview", "", "", "", "", '{"current_url":"capacitor"}'),
         ("event", "$screen", "", "", "", "", ""),
         ("pageview", "/a", "A", "x", "", "", ""),
@@ -173,11 +160,8 @@ FAULTY = [
 
 
 def test_a_faulty_line_costs_no_other_line(import_posthog, client):
-    job = import_posthog(event(), *(part for line, _ in FAULTY for part in (line, event())))
-    assert (job["accepted"], job["rejected"]) == (len(FAULTY) + 1, len(FAULTY))
-    assert [(reject["line"], reject["errors"][0]["field"]) for reject in rejects(client, job)] == [
-        (2 * index, field) for index, (_, field) in enumerate(FAULTY, 1)
-    ]
+    job = import_posthog(*between(event(), FAULTY))
+    assert_faulty_rejected(client, job, FAULTY)
 
 
 @pytest.mark.parametrize(
@@ -189,5 +173,5 @@ def test_a_faulty_line_costs_no_other_line(import_posthog, client):
 )
 def test_another_file_is_not_posthogs(workspace, content, hint):
     answer = upload(workspace, content, "text/plain", format="posthog")
-    assert (answer.status_code, answer.json()["code"]) == (415, "not_posthog")
+    assert problem(answer) == (415, "not_posthog")
     assert hint in answer.json()["detail"]

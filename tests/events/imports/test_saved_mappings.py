@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from tests.events.conftest import finished
+from tests.answers import body_of, faults
+from tests.events.conftest import finished, upload
+from tests.events.imports.conftest import stored
 from tests.events.imports.test_dry_run import checked
-from tests.events.imports.test_formats import upload
-from tests.events.imports.test_imports import stored
 
 COLUMNS = [
     {"column": "at", "use": "time", "unit": "seconds"},
@@ -20,15 +20,8 @@ ORDERS = {"name": "Orders", "mapping": MAPPING}
 TABLE = b"n,at,who,what\n5,1714557600,17,paid\n"
 
 
-@pytest.fixture
-def metadb_url(database_url):
-    return database_url
-
-
 def saved(client, **changes):
-    answer = client.post("/api/import-mappings", json=ORDERS | changes)
-    assert answer.status_code == 201, answer.text
-    return answer.json()
+    return body_of(client.post("/api/import-mappings", json=ORDERS | changes), 201)
 
 
 def uses(mapping):
@@ -46,8 +39,7 @@ def test_a_mapping_is_complete(client):
     answer = client.post(
         "/api/import-mappings", json={"name": "x", "mapping": {"columns": COLUMNS[1:]}}
     )
-    assert answer.status_code == 422
-    assert [each["code"] for each in answer.json()["errors"]] == ["time_required"]
+    assert [each["code"] for each in body_of(answer, 422)["errors"]] == ["time_required"]
 
 
 @pytest.mark.usefixtures("warehouse")
@@ -64,10 +56,7 @@ def test_an_import_uses_a_saved_mapping_and_keeps_it(workspace, services):
 
 def test_an_import_names_one_mapping_of_its_workspace(workspace):
     missing = upload(workspace, TABLE, "text/csv", mappingId="map_none")
-    assert missing.status_code == 422
-    assert [(each["field"], each["code"]) for each in missing.json()["errors"]] == [
-        ("mappingId", "mapping_not_found")
-    ]
+    assert faults(missing) == {"mappingId": "mapping_not_found"}
     mapping = saved(workspace.client)
     query = {"mappingId": mapping["id"]}
     both = upload(workspace, TABLE, "text/csv", mapping=json.dumps(MAPPING), **query)

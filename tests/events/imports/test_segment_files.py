@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from tests.events.conftest import finished, ndjson
-from tests.events.imports.test_formats import upload
-from tests.events.imports.test_imports import rejects, stored
+from tests.events.imports.conftest import assert_faulty_rejected, between, importer, rejects, stored
+from tests.tenant import add_website, create_key
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
@@ -27,14 +26,7 @@ def call(kind="track", /, **more):
     }
 
 
-@pytest.fixture
-def import_calls(workspace):
-    def run(*lines):
-        answer = upload(workspace, ndjson(lines), "application/x-ndjson", format="segment")
-        assert answer.status_code == 201, answer.text
-        return finished(workspace.client, answer.json()["id"])
-
-    return run
+import_calls = importer("segment")
 
 
 CALLS = [
@@ -61,11 +53,8 @@ COLUMNS = (
 def test_a_call_in_a_file_is_the_event_that_the_sent_call_is(import_calls, workspace, services):
     import_calls(*CALLS)
     in_file = sorted(stored(services, workspace.website_id, COLUMNS))
-    other = workspace.client.post(
-        "/api/settings/websites", json={"name": "Other", "kind": "web"}
-    ).json()["id"]
-    form = {"name": "sender", "scopes": ["ingest"], "websiteId": other}
-    key = workspace.browser.post("/api/settings/api-keys", json=form).json()["key"]
+    other = add_website(workspace.client)
+    key = create_key(workspace.browser, scopes=["ingest"], websiteId=other)
     sent = workspace.client.post("/v1/batch", json={"batch": CALLS, "writeKey": key})
     assert (sent.status_code, sent.json().get("rejected")) == (200, None), sent.text
     for event, sent_event in zip(in_file, sorted(stored(services, other, COLUMNS)), strict=True):
@@ -137,8 +126,5 @@ FAULTY = [
 
 
 def test_a_faulty_line_costs_no_other_line(import_calls, client):
-    job = import_calls(call(), *(part for line, _ in FAULTY for part in (line, call())))
-    assert (job["accepted"], job["rejected"]) == (len(FAULTY) + 1, len(FAULTY))
-    assert [(reject["line"], reject["errors"][0]["field"]) for reject in rejects(client, job)] == [
-        (2 * index, field) for index, (_, field) in enumerate(FAULTY, 1)
-    ]
+    job = import_calls(*between(call(), FAULTY))
+    assert_faulty_rejected(client, job, FAULTY)

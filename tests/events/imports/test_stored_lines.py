@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from penstock.base.clock import parse_time, system_clock
-from tests.tenant import Tenant
-from tests.waiting import eventually
+from tests.answers import faults_in, values_of
+from tests.events.conftest import finished, upload
+from tests.events.imports.conftest import rejects
+from tests.tenant import Tenant, create_key
 
 LINE: dict[str, Any] = {
     "type": "stored",
@@ -28,23 +30,14 @@ LINE: dict[str, Any] = {
 
 def imported(workspace: Tenant, *lines: dict[str, Any], **headers: str) -> dict[str, Any]:
     """Import lines, and wait until the import has ended. headers: replace those of the client."""
-    content = "".join(json.dumps(line) + "\n" for line in lines)
-    path = "/api/imports"
-    job = workspace.client.post(
-        path,
-        params={"websiteId": workspace.website_id},
-        content=content,
-        headers={"Content-Type": "application/x-ndjson", **headers},
-    ).json()
-    path = f"/api/imports/{job['id']}"
-    eventually(lambda: workspace.client.get(path).json()["state"] not in ("queued", "running"))
-    return {**workspace.client.get(path).json(), "path": path}
+    job = upload(workspace, lines, headers=headers).json()
+    return finished(workspace.client, job["id"])
 
 
 def faulty_fields(workspace: Tenant, **changes: Any) -> list[str]:
     job = imported(workspace, {**LINE, **changes})
-    [reject] = workspace.client.get(f"{job['path']}/rejects").json()["data"]
-    return [fault["field"] for fault in reject["errors"]]
+    [reject] = rejects(workspace.client, job)
+    return list(faults_in(reject))
 
 
 @pytest.mark.usefixtures("warehouse")
@@ -54,10 +47,8 @@ def test_an_event_keeps_its_source_times_and_ids_and_links_nobody(workspace: Ten
     [row] = workspace.client.get("/api/exports/day", params=query).text.splitlines()
     stored = json.loads(row)
     assert (stored["source"], stored["client_event_id"]) == ("browser", "order-1")
-    assert (stored["occurred_at"], stored["stated_at"], stored["received_at"]) == (
-        LINE["occurredAt"],
-        LINE["statedAt"],
-        LINE["receivedAt"],
+    assert values_of(stored, "occurred_at", "stated_at", "received_at") == values_of(
+        LINE, "occurredAt", "statedAt", "receivedAt"
     )
     assert (stored["visitor_id"], stored["user_id"]) == ("v-1", "ada")
     query = {"websiteId": workspace.website_id, "format": "ndjson"}
@@ -101,18 +92,16 @@ def test_a_page_view_keeps_a_long_path_as_its_name(workspace: Tenant) -> None:
 
 
 def test_only_a_key_that_may_manage_sends_stored_events(workspace: Tenant) -> None:
-    form = {"name": "sender", "scopes": ["ingest"]}
-    key = workspace.browser.post("/api/settings/api-keys", json=form).json()["key"]
+    key = create_key(workspace.browser, scopes=["ingest"])
     forged = {**LINE, "kind": "provider", "source": "provider", "verified": True}
     event = {"type": "event", "name": "e", "timestamp": LINE["occurredAt"], "visitorId": "v"}
     job = imported(workspace, forged, event, Authorization=f"Bearer {key}")
     assert (job["state"], job["accepted"], job["rejected"]) == ("done", 1, 1)
-    [reject] = workspace.client.get(f"{job['path']}/rejects").json()["data"]
+    [reject] = rejects(workspace.client, job)
     [fault] = reject["errors"]
     assert (reject["line"], fault["field"], fault["code"]) == (1, "type", "needs_manage")
     assert "a key with the permission manage" in fault["message"]
-    form = {"name": "manager", "scopes": ["ingest", "manage"]}
-    key = workspace.browser.post("/api/settings/api-keys", json=form).json()["key"]
+    key = create_key(workspace.browser, scopes=["ingest", "manage"])
     assert imported(workspace, forged, Authorization=f"Bearer {key}")["accepted"] == 1
 
 

@@ -7,25 +7,18 @@ from threading import Event
 import pytest
 
 from penstock.events.imports import worker
+from tests.answers import body_of, problem
 from tests.events.conftest import finished, ndjson
-from tests.events.imports.test_imports import counts, line, rejects
+from tests.events.conftest import upload as send_file
+from tests.events.imports.conftest import counts, line, rejects
 from tests.waiting import PATIENCE_S, eventually
-
-NDJSON = {"Content-Type": "application/x-ndjson"}
 
 
 @pytest.fixture
 def upload(workspace):
     """Uploads a file and returns its import at once."""
 
-    def post(body, tenant=workspace):
-        answer = tenant.client.post(
-            f"/api/imports?websiteId={tenant.website_id}", content=body, headers=NDJSON
-        )
-        assert answer.status_code == 201, answer.text
-        return answer.json()
-
-    return post
+    return lambda body, tenant=workspace: body_of(send_file(tenant, body), 201)
 
 
 @pytest.fixture
@@ -160,8 +153,7 @@ def test_a_finished_import_cannot_be_cancelled_nor_one_of_another_workspace(
     upload, client, other_workspace
 ):
     job = finished(client, upload(ndjson([line(1)]))["id"])
-    answer = client.post(f"/api/imports/{job['id']}/cancel")
-    assert (answer.status_code, answer.json()["code"]) == (409, "import_finished")
+    assert problem(client.post(f"/api/imports/{job['id']}/cancel")) == (409, "import_finished")
     assert other_workspace.client.post(f"/api/imports/{job['id']}/cancel").status_code == 404
 
 
@@ -170,10 +162,8 @@ def test_a_workspace_has_at_most_twenty_unfinished_imports(
     upload, workspace, other_workspace, paused_intake
 ):
     jobs = [upload(ndjson([line(number)])) for number in range(20)]
-    refused = workspace.client.post(
-        f"/api/imports?websiteId={workspace.website_id}", content=b"", headers=NDJSON
-    )
-    assert (refused.status_code, refused.json()["code"]) == (503, "too_many_imports")
+    refused = send_file(workspace, b"")
+    assert problem(refused) == (503, "too_many_imports")
     assert int(refused.headers["retry-after"]) > 0
     upload(ndjson([line(1)]), other_workspace)
     assert workspace.client.post(f"/api/imports/{jobs[5]['id']}/cancel").status_code == 200

@@ -13,7 +13,7 @@ from backports import zstd
 from penstock.events.imports.formats import unpacking
 from tests.cases import cases
 from tests.events.conftest import ndjson
-from tests.events.imports.test_imports import counts, line, rejects, stored
+from tests.events.imports.conftest import counts, line, rejects, stored
 
 NO_CONTENT = b"\x00\x00\x00\xff\xff"
 """A deflate block without content."""

@@ -6,9 +6,10 @@ import pytest
 
 from penstock.events.imports import worker
 from penstock.events.imports.dry_runs import worker as dry_run_worker
-from tests.events.conftest import finished, ndjson
+from tests.answers import problem
+from tests.events.conftest import finished, ndjson, upload
+from tests.events.imports.conftest import line
 from tests.events.imports.test_dry_run import checked, event, key, send  # noqa: F401 - fixtures
-from tests.events.imports.test_imports import line
 from tests.waiting import eventually
 
 LONG = ndjson([event("a", "v", 1, text="x" * 500)])
@@ -17,15 +18,10 @@ LONG = ndjson([event("a", "v", 1, text="x" * 500)])
 
 @pytest.fixture
 def post(workspace):
-    def upload(body=LONG, tenant=workspace, is_dry_run=True):
-        return tenant.client.post(
-            "/api/imports",
-            params={"websiteId": tenant.website_id, "dryRun": str(is_dry_run).lower()},
-            content=body,
-            headers={"Content-Type": "application/x-ndjson"},
-        )
+    def send_file(body=LONG, tenant=workspace, is_dry_run=True):
+        return upload(tenant, body, dryRun=str(is_dry_run).lower())
 
-    return upload
+    return send_file
 
 
 def use(client):
@@ -35,7 +31,7 @@ def use(client):
 
 
 def assert_full(answer):
-    assert (answer.status_code, answer.json()["code"]) == (507, "workspace_disk_full"), answer.text
+    assert problem(answer) == (507, "workspace_disk_full")
     return answer.json()["detail"]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.answers import body_of, problem
 from tests.serving import Served, penstock
 from tests.waiting import eventually
 
@@ -58,23 +59,17 @@ class Stopped:
         self.data = data
         with Served(data) as service:
             self.key, self.website_id = service.first_account()
-            answer = service.client.post("/api/funnels", json=FUNNEL)
-            assert answer.status_code == 201, answer.text
-            self.funnel_id = answer.json()["id"]
+            self.funnel_id = body_of(service.client.post("/api/funnels", json=FUNNEL), 201)["id"]
             for number in (50, 250, 50):
                 send(service, self.website_id, number)
             assert service.stop() == 0
 
     def serve(self) -> Served:
-        service = Served(self.data)
-        service.client.headers["Authorization"] = f"Bearer {self.key}"
-        return service
+        return Served(self.data, key=self.key)
 
     def results(self, service: Served, **query: str) -> dict[str, Any]:
         answer = service.client.get(f"/api/funnels/{self.funnel_id}/results", params=query)
-        assert answer.status_code == 200, answer.text
-        document: dict[str, Any] = answer.json()
-        return document
+        return body_of(answer)
 
 
 @pytest.fixture(scope="module")
@@ -92,8 +87,7 @@ def stopped(prepared: Stopped, tmp_path: Path) -> Stopped:
 
 
 def missing(service: Served) -> int | None:
-    events: int | None = service.client.get("/health/ready").json()["missingEvents"]["events"]
-    return events
+    return service.client.get("/health/ready").json()["missingEvents"]["events"]
 
 
 def assert_report_is_incomplete(stopped: Stopped, service: Served, lost: int) -> None:
@@ -155,7 +149,7 @@ def test_damage_that_only_a_query_meets_says_that_a_backup_is_needed(stopped: St
         file.write_bytes(content)
     with stopped.serve() as service:
         answer = service.client.get(f"/api/funnels/{stopped.funnel_id}/results")
-        assert (answer.status_code, answer.json()["code"]) == (503, "warehouse_damaged")
+        assert problem(answer) == (503, "warehouse_damaged")
         assert "Restore a backup" in answer.json()["detail"]
         assert "Retry-After" not in answer.headers
         assert service.stop() == 0
@@ -170,7 +164,7 @@ def test_a_file_that_is_removed_beside_a_running_service_is_damage(stopped: Stop
         for part in parts_of_events(stopped.data):
             remove_a_file(part)
         answer = service.client.get(f"/api/funnels/{stopped.funnel_id}/results")
-        assert (answer.status_code, answer.json()["code"]) == (503, "warehouse_damaged")
+        assert problem(answer) == (503, "warehouse_damaged")
 
 
 def test_a_part_that_comes_back_is_no_loss_any_more(stopped: Stopped, tmp_path: Path) -> None:

@@ -25,8 +25,7 @@ def post(service: Served, website_id: str, name: str) -> dict[str, Any]:
     answer = service.client.post("/api/v1/events", json=event)
     assert answer.status_code == 202, answer.text
     service.await_shipped()
-    document: dict[str, Any] = answer.json()
-    return document
+    return answer.json()
 
 
 def put_back(copy: Path, data: Path) -> None:
@@ -53,8 +52,7 @@ def test_lost_entries_are_refused_until_they_are_accepted(tmp_path: Path) -> Non
             post(service, website_id, f"before-{number}")
         assert service.stop() == 0
     shutil.copy(data / "penstock.sqlite3", tmp_path / "earlier.sqlite3")
-    with Served(data) as service:
-        service.client.headers["Authorization"] = f"Bearer {key}"
+    with Served(data, key=key) as service:
         for number in range(3):
             post(service, website_id, f"lost-{number}")
         service.kill()
@@ -69,8 +67,7 @@ def test_lost_entries_are_refused_until_they_are_accepted(tmp_path: Path) -> Non
     code, text = said("verify", "--accept-loss", "--data", str(data))
     assert (code, "accepted as lost" in text) == (0, True), text
 
-    with Served(data) as service:
-        service.client.headers["Authorization"] = f"Bearer {key}"
+    with Served(data, key=key) as service:
         for number in range(5):  # under numbers that were used, they would be taken for repeats
             post(service, website_id, f"after-{number}")
         results = service.client.get(f"/api/funnels/{funnel}/results").json()
@@ -89,8 +86,7 @@ def test_an_older_event_store_is_named_and_its_events_are_a_loss(tmp_path: Path)
         post(service, website_id, "before")
         assert service.stop() == 0
     shutil.copytree(data / "warehouse", tmp_path / "older", symlinks=True)
-    with Served(data) as service:
-        service.client.headers["Authorization"] = f"Bearer {key}"
+    with Served(data, key=key) as service:
         for number in range(3):
             post(service, website_id, f"lost-{number}")
         assert service.stop() == 0
