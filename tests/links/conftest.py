@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from tests import user_agents
+from tests.answers import body_of
 from tests.tenant import visitor
 from tests.waiting import PATIENCE_S
 
@@ -34,9 +35,7 @@ def make_app(client: httpx.Client) -> Callable[..., str]:
         answer = client.post(
             "/api/settings/websites", json={"name": "Acme Shop", "kind": "mobile"} | fields
         )
-        assert answer.status_code == 201, answer.text
-        website_id: str = answer.json()["id"]
-        return website_id
+        return body_of(answer, 201)["id"]
 
     return make
 
@@ -59,10 +58,7 @@ def make_link(client: httpx.Client, app_id: str) -> Make:
             "slug": f"spring-{next(numbers)}",
             "destinationPath": "/offers/1",
         }
-        answer = client.post(LINKS, json=default | fields)
-        assert answer.status_code == 201, answer.text
-        record: dict[str, Any] = answer.json()
-        return record
+        return body_of(client.post(LINKS, json=default | fields), 201)
 
     return make
 

@@ -91,14 +91,16 @@ class Sender:
     ) -> httpx.Response:
         """Send a Stripe webhook. age_s: seconds since it was signed."""
         at_s = more.pop("at_s", self.now_s - 60)
-        body = json.dumps(
-            stripe_event(
-                kind,
-                {"id": "pi_1", "object": "thing"} if data_object is None else data_object,
-                at_s=at_s,
-                **more,
-            )
-        )
+        if data_object is None:
+            data_object = {"id": "pi_1", "object": "thing"}
+        event = stripe_event(kind, data_object, at_s=at_s, **more)
+        return self.signed_stripe(event, age_s, secret)
+
+    def signed_stripe(
+        self, event: Json, age_s: int = 0, secret: str = STRIPE_SECRET
+    ) -> httpx.Response:
+        """Sign and send the event as it is."""
+        body = json.dumps(event)
         return self.post("stripe", body, stripe_headers(body, self.now_s - age_s, secret))
 
     def standard(
@@ -112,23 +114,13 @@ class Sender:
         delivery_id: str | None = None,
         timestamp: Any = ...,
     ) -> httpx.Response:
-        stated_at = (
-            datetime.fromtimestamp(self.now_s - 60, UTC).isoformat()
-            if timestamp is ...
-            else timestamp
-        )
-        body = json.dumps(
-            {
-                "type": kind,
-                "timestamp": stated_at,
-                "data": {"id": "ord_1"} if data is None else data,
-            }
-        )
-        return self.post(
-            provider,
-            body,
-            standard_headers(body, self.now_s - age_s, key, delivery_id or f"msg_{uuid4().hex}"),
-        )
+        if timestamp is ...:
+            timestamp = datetime.fromtimestamp(self.now_s - 60, UTC).isoformat()
+        data = {"id": "ord_1"} if data is None else data
+        body = json.dumps({"type": kind, "timestamp": timestamp, "data": data})
+        delivery_id = delivery_id or f"msg_{uuid4().hex}"
+        headers = standard_headers(body, self.now_s - age_s, key, delivery_id)
+        return self.post(provider, body, headers)
 
     def purchase(self, provider: str, at_s: int, **metadata: Any) -> httpx.Response:
         """Send a purchase from a provider."""

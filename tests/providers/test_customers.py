@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.providers.conftest import Json, Sender
+from tests.tenant import add_website
 
 Stored = Callable[[], list[Json]]
 
@@ -58,9 +59,7 @@ def test_the_newest_event_says_who_a_customer_is_whatever_comes_last(
 
 
 def test_customers_of_other_websites_are_strangers(sender: Sender, stored: Stored) -> None:
-    other = sender.tenant.client.post(
-        "/api/settings/websites", json={"name": "Other", "kind": "web"}
-    ).json()["id"]
+    other = add_website(sender.tenant.client)
     sender.stripe(
         "invoice.paid", {"id": "in", "customer": "cus_1", "metadata": {"visitorId": "ann"}}
     )

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from penstock.base.clock import iso
+from penstock.base.clock import iso, parse_time
 from penstock.providers.standard_events import POLAR, RENEWAL_REASONS
 from penstock.providers.stripe_events import STRIPE
+from tests.answers import problem
 from tests.cases import cases
 from tests.providers.conftest import (
     POLAR_SECRET,
@@ -76,7 +77,7 @@ def test_a_delivery_may_be_five_minutes_old_or_ahead(sender: Sender, age_s: int)
 @cases("age_s", [-302, 302, 86_400])
 def test_an_older_or_newer_signature_is_401(sender: Sender, stored: Stored, age_s: int) -> None:
     for answer in (sender.stripe(age_s=age_s), sender.standard(age_s=age_s)):
-        assert (answer.status_code, answer.json()["code"]) == (401, "bad_signature")
+        assert problem(answer) == (401, "bad_signature")
     assert stored() == []
 
 
@@ -98,11 +99,8 @@ def test_a_signature_with_another_secret_is_401(sender: Sender, stored: Stored) 
 
 
 def test_a_changed_body_is_401(sender: Sender, stored: Stored) -> None:
-    body = json.dumps(
-        stripe_event(
-            "invoice.paid", {"id": "in_1", "amount_paid": 500, "currency": "usd"}, at_s=sender.now_s
-        )
-    )
+    invoice = {"id": "in_1", "amount_paid": 500, "currency": "usd"}
+    body = json.dumps(stripe_event("invoice.paid", invoice, at_s=sender.now_s))
     headers = stripe_headers(body, sender.now_s)
     assert sender.post("stripe", body.replace("500", "900"), headers).status_code == 401
     assert sender.post("stripe", json.dumps(json.loads(body), indent=1), headers).status_code == 401
@@ -143,7 +141,7 @@ def test_a_malformed_stripe_signature_is_401(
     answer = sender.client.post(
         sender.url("stripe"), content=body, headers=[(b"Stripe-Signature", header)]
     )
-    assert (answer.status_code, answer.json()["code"]) == (401, "bad_signature")
+    assert problem(answer) == (401, "bad_signature")
     assert stored() == []
 
 
@@ -167,16 +165,11 @@ def test_malformed_standard_headers_are_401(
     headers = standard_headers(body, sender.now_s, POLAR_SECRET.encode(), "msg_1")
     right = headers["webhook-signature"].removeprefix("v1,")
     expected = {**headers, **changed}
-    answer = sender.post(
-        "polar",
-        body,
-        {
-            name: value.replace("{sig}", right)
-            for name, value in expected.items()
-            if value is not None
-        },
-    )
-    assert (answer.status_code, answer.json()["code"]) == (401, "bad_signature")
+    sent = {
+        name: value.replace("{sig}", right) for name, value in expected.items() if value is not None
+    }
+    answer = sender.post("polar", body, sent)
+    assert problem(answer) == (401, "bad_signature")
     assert stored() == []
 
 
@@ -189,12 +182,8 @@ def test_the_unchanged_standard_headers_are_accepted(sender: Sender) -> None:
 def test_one_of_several_signatures_is_enough(sender: Sender) -> None:
     body = json.dumps(stripe_event("invoice.paid", {"id": "in_1"}, at_s=sender.now_s))
     header = stripe_headers(body, sender.now_s)["Stripe-Signature"]
-    assert (
-        sender.post(
-            "stripe", body, {"Stripe-Signature": header.replace("v1=", "v1=00,v1=")}
-        ).status_code
-        == 200
-    )
+    answer = sender.post("stripe", body, {"Stripe-Signature": header.replace("v1=", "v1=00,v1=")})
+    assert answer.status_code == 200
     body = json.dumps({"type": "order.paid", "timestamp": iso(sender.clock()), "data": {}})
     headers = standard_headers(body, sender.now_s, POLAR_SECRET.encode(), "msg_1")
     headers["webhook-signature"] = "v1a,other v1,AAAA " + headers["webhook-signature"]
@@ -237,9 +226,8 @@ def test_a_signed_body_that_is_no_event_is_401(sender: Sender, stored: Stored, b
 def test_a_signed_event_with_too_many_values_is_401(sender: Sender, stored: Stored) -> None:
     metadata = {"list": [[]] * 100_000}
     event = stripe_event("invoice.paid", {"id": "in_1", "metadata": metadata}, at_s=sender.now_s)
-    body = json.dumps(event)
-    answer = sender.post("stripe", body, stripe_headers(body, sender.now_s))
-    assert (answer.status_code, answer.json()["code"]) == (401, "not_an_event")
+    answer = sender.signed_stripe(event)
+    assert problem(answer) == (401, "not_an_event")
     assert "at most 50,000 JSON values" in answer.json()["detail"]
     assert stored() == []
 
@@ -249,9 +237,7 @@ def test_a_signed_event_with_a_wrong_field_is_401(
     sender: Sender, stored: Stored, changed: Json
 ) -> None:
     event = {**stripe_event("invoice.paid", {"id": "in_1"}, at_s=sender.now_s), **changed}
-    body = json.dumps(event)
-    answer = sender.post("stripe", body, stripe_headers(body, sender.now_s))
-    assert (answer.status_code, answer.json()["code"]) == (401, "not_an_event")
+    assert problem(sender.signed_stripe(event)) == (401, "not_an_event")
     assert stored() == []
 
 
@@ -269,13 +255,10 @@ def test_a_signed_event_with_a_wrong_field_is_401(
 def test_a_signed_standard_event_with_a_wrong_field_is_401(
     sender: Sender, stored: Stored, changed: Json
 ) -> None:
-    body = json.dumps(
-        {"type": "order.paid", "timestamp": iso(sender.clock()), "data": {}, **changed}
-    )
-    answer = sender.post(
-        "polar", body, standard_headers(body, sender.now_s, POLAR_SECRET.encode(), "msg_1")
-    )
-    assert (answer.status_code, answer.json()["code"]) == (401, "not_an_event")
+    event = {"type": "order.paid", "timestamp": iso(sender.clock()), "data": {}}
+    body = json.dumps(event | changed)
+    headers = standard_headers(body, sender.now_s, POLAR_SECRET.encode(), "msg_1")
+    assert problem(sender.post("polar", body, headers)) == (401, "not_an_event")
     assert stored() == []
 
 
@@ -285,34 +268,23 @@ def test_an_unusual_value_in_the_providers_object_costs_no_event(
 ) -> None:
     """What the provider changes in its objects must not stop its webhooks."""
     names = (
-        "id",
-        "amount_paid",
-        "currency",
-        "customer",
-        "customer_email",
-        "status",
-        "billing_reason",
-        "parent",
-        "subscription",
-        "metadata",
+        *("id", "amount_paid", "currency", "customer", "customer_email", "status"),
+        *("billing_reason", "parent", "subscription", "metadata"),
     )
     before = len(stored())
     for name in names:
-        answer = sender.stripe(
-            "invoice.paid", {"id": "in_1", "amount_paid": 5, "currency": "eur", name: value}
-        )
+        invoice = {"id": "in_1", "amount_paid": 5, "currency": "eur", name: value}
+        answer = sender.stripe("invoice.paid", invoice)
         assert answer.status_code == 200, (name, answer.text)
-        answer = sender.standard(
-            "order.paid", {"id": "ord_1", "total_amount": 5, "currency": "eur", name: value}
-        )
+        order = {"id": "ord_1", "total_amount": 5, "currency": "eur", name: value}
+        answer = sender.standard("order.paid", order)
         assert answer.status_code == 200, (name, answer.text)
     assert len(stored()) == before + 2 * len(names)
 
 
 def test_a_body_over_the_limit_is_413(sender: Sender, stored: Stored) -> None:
     body = json.dumps({"padding": "x" * (2 * 1024 * 1024)})
-    answer = sender.post("stripe", body, stripe_headers(body, sender.now_s))
-    assert answer.status_code == 413
+    assert sender.post("stripe", body, stripe_headers(body, sender.now_s)).status_code == 413
     answer = sender.client.post(
         sender.url("stripe"), content=(body[:100_000].encode() for _ in range(30))
     )
@@ -338,15 +310,12 @@ def test_responses_do_not_reveal_which_websites_and_providers_exist(
     body = json.dumps(stripe_event("invoice.paid", {"id": "in_1"}, at_s=sender.now_s))
     headers = stripe_headers(body, sender.now_s)
     requests = [
-        (f"/api/providers/stripe/{sender.tenant.website_id}", {}),
-        (
-            f"/api/providers/stripe/{sender.tenant.website_id}",
-            stripe_headers(body, sender.now_s, "whsec_x"),
-        ),
+        (sender.url("stripe"), {}),
+        (sender.url("stripe"), stripe_headers(body, sender.now_s, "whsec_x")),
         ("/api/providers/stripe/web_unknown", headers),
         (f"/api/providers/stripe/{other_workspace.website_id}", headers),
-        (f"/api/providers/paypal/{sender.tenant.website_id}", headers),
-        (f"/api/providers/Stripe/{sender.tenant.website_id}", headers),
+        (sender.url("paypal"), headers),
+        (sender.url("Stripe"), headers),
     ]
     answers = [sender.client.post(path, content=body, headers=sent) for path, sent in requests]
     assert {answer.status_code for answer in answers} == {401}
@@ -358,24 +327,17 @@ def test_a_secret_counts_for_its_own_website_and_provider(
     sender: Sender, other_workspace: Tenant, stored: Stored
 ) -> None:
     path = f"/api/settings/websites/{other_workspace.website_id}/providers/stripe"
-    assert (
-        other_workspace.client.put(path, json={"signingSecret": "whsec_of_the_other"}).status_code
-        == 200
-    )
+    answer = other_workspace.client.put(path, json={"signingSecret": "whsec_of_the_other"})
+    assert answer.status_code == 200
     assert sender.stripe(secret="whsec_of_the_other").status_code == 401
-    assert (
-        sender.standard(provider="standardwebhooks", key=POLAR_SECRET.encode()).status_code == 401
-    )
+    answer = sender.standard(provider="standardwebhooks", key=POLAR_SECRET.encode())
+    assert answer.status_code == 401
     assert stored() == []
 
 
 def test_a_deleted_website_takes_no_webhooks(sender: Sender) -> None:
-    assert (
-        sender.tenant.client.delete(
-            f"/api/settings/websites/{sender.tenant.website_id}"
-        ).status_code
-        == 204
-    )
+    answer = sender.tenant.client.delete(f"/api/settings/websites/{sender.tenant.website_id}")
+    assert answer.status_code == 204
     assert sender.stripe().status_code == 401
 
 
@@ -546,13 +508,7 @@ def test_a_standard_body_without_a_time_has_that_of_the_object_or_the_signature(
 ) -> None:
     assert sender.standard("order.paid", data, timestamp=None, age_s=100).status_code == 200
     expected = at or iso((sender.now_s - 100) * 1000)
-    assert abs(stored()[0]["occurred_at"] - _ms(expected)) <= 2000 * (at is None)
-
-
-def _ms(text: str) -> int:
-    from penstock.base.clock import parse_time
-
-    return parse_time(text)
+    assert abs(stored()[0]["occurred_at"] - parse_time(expected)) <= 2000 * (at is None)
 
 
 @cases(
@@ -568,15 +524,10 @@ def _ms(text: str) -> int:
 def test_amounts_are_in_the_currencys_main_unit(
     sender: Sender, stored: Stored, currency: str, minor: int, amount: float
 ) -> None:
-    sender.stripe(
-        "payment_intent.succeeded",
-        {"id": f"pi_{currency}_{minor}", "amount_received": minor, "currency": currency},
-    )
-    [properties] = [
-        row["properties"]
-        for row in stored()
-        if row["properties"]["transactionId"] == f"pi_{currency}_{minor}"
-    ]
+    payment = {"id": f"pi_{currency}_{minor}", "amount_received": minor, "currency": currency}
+    sender.stripe("payment_intent.succeeded", payment)
+    sent = [row["properties"] for row in stored()]
+    [properties] = [each for each in sent if each["transactionId"] == payment["id"]]
     assert (properties["amount"], properties["currency"]) == (amount, currency.upper())
 
 
@@ -593,12 +544,8 @@ def test_amounts_are_in_the_currencys_main_unit(
 def test_without_a_known_currency_and_amount_there_is_none(
     sender: Sender, stored: Stored, more: Json
 ) -> None:
-    assert (
-        sender.stripe(
-            "payment_intent.succeeded", {"id": "pi_1", "amount_received": 5, **more}
-        ).status_code
-        == 200
-    )
+    answer = sender.stripe("payment_intent.succeeded", {"id": "pi_1", "amount_received": 5, **more})
+    assert answer.status_code == 200
     assert not {"amount", "currency"} & set(stored()[0]["properties"])
 
 
@@ -652,10 +599,8 @@ def test_an_unknown_type_is_stored_but_matches_no_step(sender: Sender, stored: S
     answer = sender.stripe("radar.early_fraud_warning.created", data_object)
     name = "provider.radar.early_fraud_warning.created"
     assert (answer.status_code, answer.json()["event"]) == (200, name)
-    assert (
-        sender.standard("benefit.granted", {"metadata": {"visitorId": "ann"}}).json()["event"]
-        == "provider.benefit.granted"
-    )
+    answer = sender.standard("benefit.granted", {"metadata": {"visitorId": "ann"}})
+    assert answer.json()["event"] == "provider.benefit.granted"
     assert {(row["kind"], row["name"], row["visitor_id"]) for row in stored()} == {
         ("provider", name, "ann"),
         ("provider", "provider.benefit.granted", "ann"),
@@ -673,10 +618,8 @@ def test_an_unknown_type_is_stored_but_matches_no_step(sender: Sender, stored: S
 
 @cases("data", [None, {}, {"object": None}, {"object": []}])
 def test_an_unknown_type_needs_no_object(sender: Sender, stored: Stored, data: Any) -> None:
-    body = json.dumps(
-        {"id": "evt_1", "type": "v2.thing", "created": "2026-01-01T00:00:00.000Z", "data": data}
-    )
-    assert sender.post("stripe", body, stripe_headers(body, sender.now_s)).status_code == 200
+    event = {"id": "evt_1", "type": "v2.thing", "created": "2026-01-01T00:00:00.000Z"}
+    assert sender.signed_stripe({**event, "data": data}).status_code == 200
     assert stored()[0]["name"] == "provider.v2.thing"
 
 
@@ -722,16 +665,10 @@ def test_a_repeat_is_known_by_the_signed_id_of_a_standard_webhook(
 def test_ids_of_providers_and_of_clients_do_not_meet(sender: Sender, stored: Stored) -> None:
     client, website = sender.tenant.client, sender.tenant.website_id
     event = {"websiteId": website, "visitorId": "ann", "event": "x"}
-    assert (
-        client.post("/api/v1/events", json={**event, "eventId": "evt_1"}).json()["status"]
-        == "accepted"
-    )
-    assert (
-        client.post("/api/v1/transactions", json={**event, "transactionId": "evt_1"}).json()[
-            "status"
-        ]
-        == "accepted"
-    )
+    answer = client.post("/api/v1/events", json={**event, "eventId": "evt_1"})
+    assert answer.json()["status"] == "accepted"
+    answer = client.post("/api/v1/transactions", json={**event, "transactionId": "evt_1"})
+    assert answer.json()["status"] == "accepted"
     assert sender.stripe(event_id="evt_1").json()["status"] == "accepted"
     assert sender.standard(delivery_id="evt_1").json()["status"] == "accepted"
     assert len(stored()) == 2
@@ -765,8 +702,7 @@ def test_metadata_over_a_limit_is_left_out_and_listed(sender: Sender, stored: St
         "k" * 9000: 1,
         "visitorId": "v" * 300,
     }
-    answer = sender.standard("order.paid", {"id": "o_1", "metadata": metadata})
-    assert answer.status_code == 200
+    assert sender.standard("order.paid", {"id": "o_1", "metadata": metadata}).status_code == 200
     [row] = stored()
     assert (row["properties"]["plan"], row["verified"]) == ("pro", False)
     assert set(row["properties"]["leftOut"]) == {

@@ -15,6 +15,7 @@ from litestar.testing import TestClient
 from penstock.accounts.websites import service as websites
 from penstock.app import build_services
 from penstock.links.association import service as association
+from tests.answers import body_of
 from tests.applications import application
 from tests.tenant import BASE_URL
 
@@ -36,8 +37,7 @@ def create_app(tenant, **fields):
     answer = tenant.client.post(
         "/api/settings/websites", json={"name": "Shop", "kind": "mobile"} | fields
     )
-    assert answer.status_code == 201, answer.text
-    return answer.json()["id"]
+    return body_of(answer, 201)["id"]
 
 
 def statement(package, *fingerprints):
@@ -74,9 +74,8 @@ def test_without_an_app_both_files_are_valid_and_empty(server, workspace):
 
 def test_an_app_is_in_both_files_in_the_documented_form(server, workspace):
     create_app(workspace, **IOS, **DROID)
-    assert server.get(APPLE).json() == {
-        "applinks": {"details": [detail("A1B2C3D4E5.com.example.shop")]}
-    }
+    answer = server.get(APPLE)
+    assert answer.json() == {"applinks": {"details": [detail("A1B2C3D4E5.com.example.shop")]}}
     assert server.get(ANDROID).json() == [statement("com.example.shop", A)]
 
 
@@ -111,18 +110,15 @@ def test_the_files_list_all_workspaces_apps_oldest_first(server, workspace, othe
         "A1B2C3D4E5.com.example.kiosk",
     ]
     assert server.get(APPLE).json() == {"applinks": {"details": [detail(*app_ids)]}}
-    assert server.get(ANDROID).json() == [
-        statement("com.example.shop", A),
-        statement("org.example.news", B, A),
-    ]
+    answer = server.get(ANDROID)
+    assert answer.json() == [statement("com.example.shop", A), statement("org.example.news", B, A)]
 
 
 def test_an_app_of_two_workspaces_is_listed_once(server, workspace, other_workspace):
     for tenant in (workspace, other_workspace):
         create_app(tenant, **IOS, **DROID)
-    assert server.get(APPLE).json()["applinks"]["details"] == [
-        detail("A1B2C3D4E5.com.example.shop")
-    ]
+    answer = server.get(APPLE)
+    assert answer.json()["applinks"]["details"] == [detail("A1B2C3D4E5.com.example.shop")]
     assert server.get(ANDROID).json() == [statement("com.example.shop", A)]
 
 
@@ -212,8 +208,7 @@ def check_new_app_at(workspace, settings, clock, warehouse):
             f"/api/settings/websites/{website_id}/app-links/check", headers={"Authorization": key}
         )
         services.database.close()
-        assert answer.status_code == 200, answer.text
-        return answer.json()
+        return body_of(answer)
 
     return check_new_app
 

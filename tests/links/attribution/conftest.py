@@ -9,6 +9,7 @@ import pytest
 from penstock.base.clock import system_clock
 from penstock.settings import Settings
 from tests import user_agents
+from tests.answers import body_of
 from tests.links.conftest import LINKS
 from tests.tenant import visitor
 
@@ -85,10 +86,7 @@ class Phone:
         )
 
     def open(self, **fields: Any) -> dict[str, Any]:
-        answer = self.post_open(**fields)
-        assert answer.status_code == 200, answer.text
-        record: dict[str, Any] = answer.json()
-        return record
+        return body_of(self.post_open(**fields))
 
     def outcome(self, **fields: Any) -> tuple[str | None, str | None]:
         """Open the app. Returns the method and the reason from the response."""

@@ -6,6 +6,7 @@ from itertools import count
 import pytest
 
 from penstock.links.attribution.open_events import SAME_OPEN_MS
+from tests.answers import body_of, columns_of
 from tests.links.attribution.conftest import Phone
 from tests.links.conftest import LINKS
 
@@ -119,10 +120,7 @@ def test_an_install_that_matches_a_link_later_adds_an_open(phone, link, events, 
     token = phone.tap(link)
     for _ in range(2):
         assert phone.open(clickToken=token)["matched"]
-    assert [(event["name"], event["link"]) for event in events()] == [
-        ("install", ""),
-        ("open", "spring"),
-    ]
+    assert columns_of(events(), "name", "link") == [("install", ""), ("open", "spring")]
 
 
 def test_an_install_is_always_the_same_visitor(phone, make_app, server, link, client):
@@ -171,9 +169,7 @@ def test_funnels_filter_and_break_down_by_link_and_campaign(
             {"type": "Event", "value": "bought"},
         ]
         body = {"name": "Installs", "steps": steps, "breakdownProperties": list(properties)}
-        answer = client.post("/api/funnels/preview", json=body)
-        assert answer.status_code == 200, answer.text
-        report = answer.json()
+        report = body_of(client.post("/api/funnels/preview", json=body))
         return report["aggregate"]["entered"], [
             (tuple(cohort["cohort"].values()), cohort["entered"], cohort["completed"])
             for cohort in report["cohorts"]["data"]
@@ -232,10 +228,8 @@ def test_a_deletion_removes_touches_and_unlinks_opens(
     token = phone.tap(link)
     phone.open(visitorId="ann", clickToken=token)
     clock.advance(1000)
-    assert (
-        client.post("/api/deletions", json={"websiteId": app_id, "visitorId": "ann"}).status_code
-        == 201
-    )
+    answer = client.post("/api/deletions", json={"websiteId": app_id, "visitorId": "ann"})
+    assert answer.status_code == 201
     assert touches("ann") == [None, None]
     [match] = matches(link)
     assert (match["matched"], match["visitorId"], match["installId"]) == (True, None, None)
@@ -360,6 +354,5 @@ def test_matches_and_touches_belong_to_their_workspace(
     assert theirs.get(f"{LINKS}/matches").json()["total"] == 0
     assert client.get(f"{LINKS}/matches").json()["total"] == 1
     for route in ("matches", "attribution"):
-        assert theirs.get(
-            f"{LINKS}/{route}", params={"websiteId": app_id, "visitorId": "ann"}
-        ).status_code in (400, 401)
+        answer = theirs.get(f"{LINKS}/{route}", params={"websiteId": app_id, "visitorId": "ann"})
+        assert answer.status_code in (400, 401)

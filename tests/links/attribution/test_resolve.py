@@ -10,6 +10,7 @@ from penstock.links.attribution.service import RESOLVES_PER_MINUTE
 from penstock.metadb.tables import link_clicks, match_keys
 from penstock.settings import Settings
 from tests import user_agents
+from tests.answers import problem
 from tests.cases import cases
 from tests.links.attribution.conftest import OTHER_NETWORK, Phone
 from tests.links.conftest import APP, LINKS
@@ -135,10 +136,7 @@ def test_evidence_without_a_link_is_skipped(android, link):
 
 def test_an_organic_install_has_no_click(phone, android, link):
     assert android.outcome() == NOTHING
-    assert phone.outcome(installId="i-2") == (
-        None,
-        "not_allowed",
-    )  # on iOS it is off by default
+    assert phone.outcome(installId="i-2") == (None, "not_allowed")  # on iOS it is off by default
     assert phone.outcome(installId="i-3", clickToken="unknown") == NOTHING
     record = android.open(firstOpen=False)
     assert [record[name] for name in ("matched", "method", "confidence", "destinationPath", "link",
@@ -392,15 +390,13 @@ def test_every_fault_of_a_body_is_reported(phone, fields, faults):
 def test_bodies_that_are_not_json_too_large_or_not_for_an_app(phone, client, workspace):
     def code(**fields):
         answer = phone.http.post(f"{LINKS}/resolve", **fields)
-        return answer.status_code, answer.json()["code"]
+        return problem(answer)
 
     assert code(content=b"{", headers={"Content-Type": "application/json"}) == (400, "not_json")
     assert code(content=b"{}", headers={"Content-Type": "text/html"})[0] == 415
     assert code(content=b" " * 70_000, headers={"Content-Type": "application/json"})[0] == 413
-    assert (
-        phone.post_open(websiteId=workspace.website_id).json()["errors"][0]["code"]
-        == "unknown_website"
-    )  # of kind web
+    answer = phone.post_open(websiteId=workspace.website_id)
+    assert answer.json()["errors"][0]["code"] == "unknown_website"  # of kind web
 
 
 @pytest.mark.every_database

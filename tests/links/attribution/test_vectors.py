@@ -48,11 +48,7 @@ def test_what_clients_send_is_matched(server, app_id, make_link):
         if not evidence:
             continue
         token = phone.tap(record)
-        values = {
-            "installReferrer": f"ct={token}",
-            "clickToken": token,
-            "url": record["hostedUrl"],
-        }
+        values = {"installReferrer": f"ct={token}", "clickToken": token, "url": record["hostedUrl"]}
         [name] = evidence
         assert phone.open(**sent | {name: values[name]})["matched"] is True, vector["name"]
 

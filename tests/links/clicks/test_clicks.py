@@ -15,12 +15,13 @@ from sqlalchemy import select
 from penstock.links.redirect import service
 from penstock.metadb.tables import click_buffer_files
 from tests import user_agents
+from tests.answers import columns_of
 from tests.applications import application
 from tests.cases import cases
 from tests.links.conftest import LINKS
 from tests.links.redirect.test_redirect import OPEN, WEB, Page
 from tests.serving import Served, query_warehouse
-from tests.tenant import BASE_URL
+from tests.tenant import BASE_URL, add_website
 from tests.waiting import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.usefixtures("warehouse")
@@ -92,16 +93,7 @@ def test_robots_head_requests_and_prefetches_are_bot_hits(make_link, open_link, 
     assert open_link(slug, EDGE, Sec_Purpose="prefetch;prerender").status_code == 302
     open_link(slug, SAFARI, X_Purpose="x", Purpose="prefetch")
     open_link(slug, EDGE)
-    rows = [
-        (
-            click["answer"],
-            click["bot"],
-            click["bot_reason"],
-            click["first_of_day"],
-            click["token_hash"],
-        )
-        for click in clicks(link, 5)
-    ]
+    rows = columns_of(clicks(link, 5), "answer", "bot", "bot_reason", "first_of_day", "token_hash")
     assert sorted(rows) == sorted(
         [
             ("preview", True, "preview:whatsapp", False, ""),
@@ -276,9 +268,7 @@ def test_every_answered_redirect_is_one_click_after_kills(tmp_path):
     served = Served(data)
     try:
         served.first_account()
-        app = served.client.post(
-            "/api/settings/websites", json={"name": "App", "kind": "mobile"}
-        ).json()["id"]
+        app = add_website(served.client, "App", "mobile")
         link = {
             "websiteId": app,
             "name": "a",
@@ -291,10 +281,8 @@ def test_every_answered_redirect_is_one_click_after_kills(tmp_path):
             with httpx.Client(base_url=served.url, headers={"User-Agent": EDGE}) as browser:
                 for number in range(60):
                     host = f"r{len(hosts)}.example"
-                    assert (
-                        browser.get("/l/a", headers={"Referer": f"https://{host}/"}).status_code
-                        == 302
-                    )
+                    answer = browser.get("/l/a", headers={"Referer": f"https://{host}/"})
+                    assert answer.status_code == 302
                     hosts.append(host)
                     time.sleep(0.005 * (number % 2))
             served.kill()

@@ -7,7 +7,9 @@ import pytest
 
 from penstock.base.spreadsheets import decode_cell, encode_cell, is_formula
 from penstock.links.management.csv_file import COLUMNS, MAX_ROWS
+from tests.answers import body_of
 from tests.links.conftest import LINKS
+from tests.tenant import add_website
 from tests.waiting import eventually
 
 CSV = f"{LINKS}/csv"
@@ -45,8 +47,7 @@ def rows_of(answer):
 
 
 def counts(answer):
-    assert answer.status_code == 200, answer.text
-    record = answer.json()
+    record = body_of(answer)
     return tuple(record[name] for name in ("created", "updated", "unchanged", "faulty"))
 
 
@@ -127,9 +128,7 @@ def test_faults_name_row_and_column_and_nothing_is_changed(
     client, other_workspace, app_id, make_link, upload
 ):
     record = make_link()
-    their_app = other_workspace.client.post(
-        "/api/settings/websites", json={"name": "Theirs", "kind": "mobile"}
-    ).json()["id"]
+    their_app = add_website(other_workspace.client, "Theirs", "mobile")
     theirs = new(their_app, "theirs")
     assert other_workspace.client.post(LINKS, json=theirs).status_code == 201
     plain = dict.fromkeys(("id", "fallbackUrl", "expiresAt", "isActive", "tags"), "")
@@ -167,8 +166,7 @@ def test_faults_name_row_and_column_and_nothing_is_changed(
     assert dry.json()["faulty"] == 10
     before = listed(client)
     refused = upload(rows)
-    assert refused.status_code == 422
-    assert refused.json()["errors"][0]["field"] == "rows[3].slug"
+    assert body_of(refused, 422)["errors"][0]["field"] == "rows[3].slug"
     assert len(refused.json()["errors"]) == 13
     assert listed(client) == before
 

@@ -3,9 +3,11 @@
 import pytest
 
 from penstock.base.clock import iso
+from tests.answers import body_of, columns_of, problem
 from tests.cases import cases
 from tests.links.attribution.conftest import Phone
 from tests.links.conftest import LINKS
+from tests.tenant import audit_log
 from tests.waiting import eventually
 
 EDITED = {
@@ -32,9 +34,7 @@ def edit(client):
     """Changes a link; returns its record."""
 
     def edit(record, **changes):
-        answer = client.patch(LINKS, json={"id": record["id"], **changes})
-        assert answer.status_code == 200, answer.text
-        return answer.json()
+        return body_of(client.patch(LINKS, json={"id": record["id"], **changes}))
 
     return edit
 
@@ -107,8 +107,7 @@ def test_a_broken_rule_of_an_edit_is_reported_and_changes_nothing(
 def test_a_link_that_changed_since_it_was_read_is_not_overwritten(client, make_link):
     stale = make_link()
     changed = client.patch(LINKS, json={"id": stale["id"], "name": "Other"}).json()
-    answer = client.patch(LINKS, json=stale)
-    assert (answer.status_code, answer.json()["code"]) == (409, "stale_revision")
+    assert problem(client.patch(LINKS, json=stale)) == (409, "stale_revision")
     assert client.get(f"{LINKS}/{stale['id']}").json() == changed
 
 
@@ -126,10 +125,7 @@ def test_the_history_has_every_revision_and_the_present_values_make_none(
     edit(record, name="Third", expiresAt="2299-01-01T00:00:00Z")
     revisions = history(client, record)
     assert revisions["total"] == 3
-    assert [
-        (entry["revision"], entry["name"], entry["destinationPath"], entry["utmSource"])
-        for entry in revisions["data"]
-    ] == [
+    assert columns_of(revisions["data"], "revision", "name", "destinationPath", "utmSource") == [
         (3, "Third", "/offers/2", "news"),
         (2, "Spring", "/offers/2", "news"),
         (1, "Spring", "/offers/1", "news"),
@@ -144,8 +140,7 @@ def test_an_edit_is_in_the_audit_log(workspace, client, make_link, edit):
     record = make_link()
     edit(record, destinationPath="/offers/2")
     edit(record, isActive=False)
-    entries = workspace.browser.get("/api/settings/audit-log").json()["data"]
-    changed = [entry for entry in entries if entry["action"] == "link_changed"]
+    changed = audit_log(workspace.browser, "link_changed")
     assert [entry["target"] for entry in changed] == [
         f"{record['id']} {record['slug']}: destinationPath"
     ]
@@ -171,10 +166,7 @@ def test_a_click_keeps_destination_and_utm_of_its_time(
     again = phone.open(installId="i-3", url="")
     assert (again["destinationPath"], again["utm"]["source"]) == ("/offers/2", "podcast")
     rows = clicks(record, 2)
-    assert [(row["link_revision"], row["utm_source"]) for row in rows] == [
-        (1, "news"),
-        (2, "podcast"),
-    ]
+    assert columns_of(rows, "link_revision", "utm_source") == [(1, "news"), (2, "podcast")]
 
 
 def test_an_edit_applies_at_once(make_link, edit, open_link):

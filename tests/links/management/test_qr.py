@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests import user_agents
+from tests.answers import faults
 from tests.cases import cases
 from tests.links.conftest import LINKS
 from tests.tenant import BASE_URL
@@ -84,10 +85,7 @@ def test_the_scale_sets_the_pixels_of_a_png(get_qr_code, make_link):
 )
 def test_a_bad_parameter_is_400_with_its_name(get_qr_code, make_link, query, field):
     answer = get_qr_code(make_link(), **query)
-    assert (answer.status_code, [fault["field"] for fault in answer.json()["errors"]]) == (
-        400,
-        [field],
-    )
+    assert list(faults(answer, 400)) == [field]
 
 
 def test_a_disabled_link_has_a_code(client, get_qr_code, make_link):

@@ -92,10 +92,8 @@ def test_only_trusted_proxies_can_set_the_address(
     app = application(build_services(settings.model_copy(update=changes), clock, warehouse))
     headers = {"User-Agent": user_agents.DESKTOP["edge"], "X-Forwarded-For": "203.0.113.7"}
     with TestClient(connecting_from(proxy, app)) as browser:
-        assert (
-            browser.get(f"/l/{link['slug']}", headers=headers, follow_redirects=False).status_code
-            == 302
-        )
+        answer = browser.get(f"/l/{link['slug']}", headers=headers, follow_redirects=False)
+        assert answer.status_code == 302
         query = "SELECT country FROM clicks WHERE link_id = {link:String}"
         rows = eventually(lambda: warehouse.query(query, {"link": link["id"]})[1])
     assert rows == [(country,)]
