@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.activity.live.cursor import BEHIND_MS, Cursor
+from tests.answers import body_of
 from tests.cases import cases
 from tests.tenant import Tenant
 
@@ -21,9 +22,7 @@ def send(tenant: Tenant, *names: str, **more: Any) -> None:
 
 
 def recent(tenant: Tenant, **parameters: Any) -> dict[str, Any]:
-    answer = tenant.client.get("/api/events/recent", params=parameters)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
+    return body_of(tenant.client.get("/api/events/recent", params=parameters))
 
 
 def names(answer: dict[str, Any]) -> list[str]:
@@ -129,22 +128,18 @@ def test_filters(workspace, parameters, expected):
 
 def test_a_visitor_is_found_by_any_of_its_ids(workspace):
     send(workspace, "a", visitorId="phone")
-    assert workspace.client.post(
-        "/api/identify",
-        json={"websiteId": workspace.website_id, "visitorId": "laptop", "userId": "ann"},
-    ).json() == {"visitorId": "phone", "merged": True}
+    body = {"websiteId": workspace.website_id, "visitorId": "laptop", "userId": "ann"}
+    answer = workspace.client.post("/api/identify", json=body)
+    assert answer.json() == {"visitorId": "phone", "merged": True}
     assert names(recent(workspace, visitorId="laptop")) == ["a"]
 
 
 def test_another_workspace_sees_nothing(workspace, other_workspace):
     send(workspace, "a")
     assert recent(other_workspace)["data"] == []
-    assert (
-        other_workspace.client.get(
-            "/api/events/recent", params={"websiteId": workspace.website_id}
-        ).status_code
-        == 401
-    )
+    query = {"websiteId": workspace.website_id}
+    answer = other_workspace.client.get("/api/events/recent", params=query)
+    assert answer.status_code == 401
 
 
 @cases(

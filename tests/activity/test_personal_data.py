@@ -9,6 +9,7 @@ import pytest
 
 from penstock.warehouse import work
 from tests.activity.test_visitors import identify, send
+from tests.answers import problem
 from tests.tenant import Tenant
 
 
@@ -54,20 +55,19 @@ def test_a_person_whose_data_were_deleted_is_unknown(workspace: Tenant) -> None:
     body = {"websiteId": workspace.website_id, "visitorId": "v"}
     assert workspace.client.post("/api/deletions", json=body).status_code == 201
     answer = workspace.client.get("/api/personal-data", params=body)
-    assert (answer.status_code, answer.json()["code"]) == (404, "visitor_not_found")
+    assert problem(answer) == (404, "visitor_not_found")
 
 
 def test_a_person_is_named_by_one_id(workspace: Tenant) -> None:
     for who in ({}, {"visitorId": "v", "userId": "u"}, {"visitorId": ""}):
         parameters = {"websiteId": workspace.website_id} | who
-        answer = workspace.client.get("/api/personal-data", params=parameters)
-        assert answer.status_code == 400
+        assert workspace.client.get("/api/personal-data", params=parameters).status_code == 400
 
 
 def test_another_workspaces_website_is_refused(workspace: Tenant, other_workspace: Tenant) -> None:
     parameters = {"websiteId": other_workspace.website_id, "visitorId": "v"}
     answer = workspace.client.get("/api/personal-data", params=parameters)
-    assert (answer.status_code, answer.json()["code"]) == (401, "website_not_owned")
+    assert problem(answer) == (401, "website_not_owned")
 
 
 @pytest.mark.usefixtures("warehouse")
@@ -82,5 +82,5 @@ def test_reading_rejected_events_has_the_time_limit_of_queries(
     monkeypatch.setattr(work, "monotonic", lambda: next(seconds))
     parameters = {"websiteId": workspace.website_id, "visitorId": "v"}
     answer = workspace.client.get("/api/personal-data", params=parameters)
-    assert (answer.status_code, answer.json()["code"]) == (503, "query_timeout")
+    assert problem(answer) == (503, "query_timeout")
     assert "queryTimeoutSeconds" in answer.json()["detail"]

@@ -10,8 +10,9 @@ from penstock.base.clock import system_clock
 from penstock.events.model import Kind, NewEvent, Source, Target
 from penstock.events.rows import event_row
 from penstock.events.service import ship_rows
+from tests.answers import body_of, columns_of, problem
 from tests.cases import cases, every_database_in_full_tier
-from tests.tenant import Tenant
+from tests.tenant import Tenant, add_website, create_key
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("warehouse")
@@ -29,24 +30,17 @@ PHONE = (
 
 
 def send(tenant: Tenant, **event: Any) -> dict[str, Any]:
-    answer = tenant.client.post(
-        "/api/v1/events", json={"websiteId": tenant.website_id, "event": "seen"} | event
-    )
-    assert answer.status_code == 202, answer.text
-    return answer.json()
+    body = {"websiteId": tenant.website_id, "event": "seen"} | event
+    return body_of(tenant.client.post("/api/v1/events", json=body), 202)
 
 
 def identify(tenant: Tenant, visitor_id: str, user_id: str, **more: Any) -> dict[str, Any]:
     body = {"websiteId": tenant.website_id, "visitorId": visitor_id, "userId": user_id} | more
-    answer = tenant.client.post("/api/identify", json=body)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
+    return body_of(tenant.client.post("/api/identify", json=body))
 
 
 def listed(tenant: Tenant, **parameters: Any) -> dict[str, Any]:
-    answer = tenant.client.get("/api/visitors", params=parameters)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
+    return body_of(tenant.client.get("/api/visitors", params=parameters))
 
 
 def ids(page: dict[str, Any]) -> list[str]:
@@ -55,17 +49,6 @@ def ids(page: dict[str, Any]) -> list[str]:
 
 def visitor(tenant: Tenant, visitor_id: str, rest: str = "", **parameters: Any) -> Any:
     return tenant.client.get(f"/api/visitors/{quote(visitor_id, safe='')}{rest}", params=parameters)
-
-
-def another_website(tenant: Tenant, **fields: Any) -> str:
-    website_id: str = tenant.client.post(
-        "/api/settings/websites", json={"name": "Other", "kind": "web"} | fields
-    ).json()["id"]
-    return website_id
-
-
-def code(answer: Any) -> tuple[int, str]:
-    return answer.status_code, answer.json()["code"]
 
 
 @pytest.fixture
@@ -211,13 +194,12 @@ def test_traits_of_another_workspace_select_nothing(workspace, other_workspace):
 
 def test_a_value_needs_the_name_of_its_trait(workspace):
     answer = workspace.client.get("/api/visitors", params={"traitValue": "pro"})
-    assert answer.status_code == 400
-    [fault] = answer.json()["errors"]
+    [fault] = body_of(answer, 400)["errors"]
     assert (fault["code"], "trait" in fault["message"]) == ("required", True)
 
 
 def test_the_list_of_one_website_has_its_own_visitors(workspace):
-    other = another_website(workspace)
+    other = add_website(workspace.client)
     send(workspace, visitorId="here")
     send(workspace, visitorId="abroad", websiteId=other)
     assert ids(listed(workspace, websiteId=other)) == ["abroad"]
@@ -248,9 +230,7 @@ def test_any_id_of_a_visitor_returns_its_details(workspace, merged, visitor_id):
     body = visitor(workspace, visitor_id).json()
     assert (body["visitorId"], body["ids"], body["events"]) == (merged, ["phone", "laptop"], 2)
     assert (body["user"]["userId"], body["user"]["traits"]) == ("ann", {"plan": "pro"})
-    assert [(record["visitorId"], record["userId"]) for record in body["merges"]] == [
-        ("laptop", "ann")
-    ]
+    assert columns_of(body["merges"], "visitorId", "userId") == [("laptop", "ann")]
     assert (body["firstEventAt"], body["lastEventAt"]) == (
         "2026-03-01T10:00:00.000Z",
         "2026-03-02T10:00:00.000Z",
@@ -260,22 +240,12 @@ def test_any_id_of_a_visitor_returns_its_details(workspace, merged, visitor_id):
 
 def test_a_timeline_has_every_field_newest_first(workspace, merged):
     page = visitor(workspace, "laptop", "/events").json()
-    assert (page["total"], [record["visitorId"] for record in page["data"]]) == (
-        2,
-        ["laptop", "phone"],
-    )
+    assert (ids(page), page["total"]) == (["laptop", "phone"], 2)
     first = page["data"][1]
-    assert (first["kind"], first["name"], first["source"], first["properties"]) == (
-        "event",
-        "seen",
-        "server",
-        {"plan": "free"},
-    )
-    assert (first["occurredAt"], first["userId"], first["country"]) == (
-        "2026-03-01T10:00:00.000Z",
-        None,
-        None,
-    )
+    expected = {"kind": "event", "name": "seen", "source": "server", "userId": None}
+    expected |= {"occurredAt": "2026-03-01T10:00:00.000Z", "country": None}
+    expected["properties"] = {"plan": "free"}
+    assert {name: first[name] for name in expected} == expected
     second = visitor(workspace, "laptop", "/events", page=2, pageSize=1).json()
     assert (second["total"], second["data"]) == (2, [first])
 
@@ -319,7 +289,7 @@ def test_a_timeline_shows_the_link_and_its_method(workspace, services):
 
 
 def test_a_timeline_covers_all_websites_that_share_visitors(workspace):
-    shop, blog = (another_website(workspace, identityScope="all") for _ in range(2))
+    shop, blog = (add_website(workspace.client, identityScope="all") for _ in range(2))
     send(workspace, visitorId="v", websiteId=shop)
     send(workspace, visitorId="v", websiteId=blog)
     body = visitor(workspace, "v", "/events", websiteId=shop).json()["data"]
@@ -328,9 +298,8 @@ def test_a_timeline_covers_all_websites_that_share_visitors(workspace):
 
 def test_a_key_for_one_website_reads_no_traits_that_may_come_from_another(workspace):
     """Traits belong to visitors, which websites with the same identityScope share."""
-    own = another_website(workspace, identityScope="all")
-    form = {"name": "limited", "scopes": ["read"], "websiteId": own}
-    key = workspace.browser.post("/api/settings/api-keys", json=form).json()["key"]
+    own = add_website(workspace.client, identityScope="all")
+    key = create_key(workspace.browser, scopes=["read"], websiteId=own)
     limited = {"Authorization": f"Bearer {key}", "Cookie": ""}
 
     def read(path: str, **parameters: Any) -> Any:
@@ -341,25 +310,23 @@ def test_a_key_for_one_website_reads_no_traits_that_may_come_from_another(worksp
     identify(workspace, "v", "ann", websiteId=own, traits={"plan": "pro"})
     assert read("/v").json()["user"]["traits"] == {"plan": "pro"}
     assert ids(read("", trait="plan", traitValue="pro").json()) == ["v"]
-    other = another_website(workspace, identityScope="all")
+    other = add_website(workspace.client, identityScope="all")
     identify(workspace, "v", "ann", websiteId=other, traits={"plan": "secret"})
     user = read("/v").json()["user"]
     assert (user["userId"], user["traits"]) == ("ann", None)
-    assert code(read("", trait="plan", traitValue="secret")) == (403, "website_not_of_key")
+    assert problem(read("", trait="plan", traitValue="secret")) == (403, "website_not_of_key")
     assert visitor(workspace, "v", websiteId=own).json()["user"]["traits"] == {"plan": "secret"}
 
 
 def test_the_same_id_on_separate_websites_is_several_visitors(workspace):
-    other = another_website(workspace)
+    other = add_website(workspace.client)
     send(workspace, visitorId="v")
     send(workspace, visitorId="v", websiteId=other)
     assert listed(workspace, search="v")["total"] == 2
     for rest in ("", "/events"):
         response = visitor(workspace, "v", rest)
-        assert (code(response), response.json()["errors"][0]["field"]) == (
-            (400, "bad_parameter"),
-            "websiteId",
-        )
+        assert problem(response) == (400, "bad_parameter")
+        assert response.json()["errors"][0]["field"] == "websiteId"
     assert visitor(workspace, "v", websiteId=other).json()["lastEvent"]["websiteId"] == other
 
 
@@ -373,12 +340,11 @@ def test_an_id_may_have_any_characters(workspace, name):
 
 def test_a_deleted_visitor_is_gone(workspace, merged):
     send(workspace, visitorId="phone")
-    deletion = workspace.client.post(
-        "/api/deletions", json={"websiteId": workspace.website_id, "visitorId": "laptop"}
-    ).json()
+    form = {"websiteId": workspace.website_id, "visitorId": "laptop"}
+    deletion = workspace.client.post("/api/deletions", json=form).json()
     for name in ("phone", "laptop"):
-        assert code(visitor(workspace, name)) == (404, "visitor_not_found")
-        assert code(visitor(workspace, name, "/events")) == (404, "visitor_not_found")
+        assert problem(visitor(workspace, name)) == (404, "visitor_not_found")
+        assert problem(visitor(workspace, name, "/events")) == (404, "visitor_not_found")
     assert ids(listed(workspace)) == []
     job = f"/api/deletions/{deletion['id']}"
     eventually(lambda: workspace.client.get(job).json()["state"] == "done")
@@ -387,13 +353,11 @@ def test_a_deleted_visitor_is_gone(workspace, merged):
 
 def test_another_workspace_sees_nothing(workspace, other_workspace, merged):
     assert listed(other_workspace, search="ann")["total"] == 0
-    assert code(visitor(other_workspace, merged)) == (404, "visitor_not_found")
+    assert problem(visitor(other_workspace, merged)) == (404, "visitor_not_found")
 
 
 @cases("parameters", [{"days": 0}, {"search": ""}, {"search": "a\0"}, {"page": 0}, {"q": "x"}])
 def test_bad_parameters_are_named(client, parameters):
     response = client.get("/api/visitors", params=parameters)
-    assert (code(response), response.json()["errors"][0]["field"]) == (
-        (400, "bad_parameter"),
-        next(iter(parameters)),
-    )
+    assert problem(response) == (400, "bad_parameter")
+    assert response.json()["errors"][0]["field"] in parameters

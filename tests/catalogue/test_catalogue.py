@@ -13,9 +13,10 @@ from penstock.events.model import Kind, NewEvent, Source
 from penstock.events.rows import EVENT_COLUMNS, event_row
 from penstock.funnels.definitions.builtins import BUILTIN_COLUMNS, BUILTIN_FIELDS
 from penstock.warehouse.client import Warehouse
+from tests.answers import body_of, columns_of, faults_in, problem
 from tests.cases import cases
 from tests.one_server import one_server
-from tests.tenant import Tenant
+from tests.tenant import Tenant, add_website, create_key
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
@@ -36,9 +37,7 @@ def take(tenant: Tenant, *events: dict[str, Any], website_id: str | None = None)
 
 
 def fetch(tenant: Tenant, what: str, **parameters: Any) -> Any:
-    answer = tenant.client.get(f"/api/schema/{what}", params=parameters)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
+    return body_of(tenant.client.get(f"/api/schema/{what}", params=parameters))
 
 
 def names(tenant: Tenant, **parameters: Any) -> list[str]:
@@ -54,10 +53,9 @@ def own_properties(tenant: Tenant, **parameters: Any) -> list[str]:
 
 
 def values(tenant: Tenant, property_: str, **parameters: Any) -> list[tuple[Any, int]]:
-    return [
-        (seen["value"], seen["count"])
-        for seen in fetch(tenant, "values", property=property_, **parameters)["data"]
-    ]
+    return columns_of(
+        fetch(tenant, "values", property=property_, **parameters)["data"], "value", "count"
+    )
 
 
 def of(value: Any, **more: Any) -> dict[str, Any]:
@@ -66,10 +64,7 @@ def of(value: Any, **more: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def second_site(workspace: Tenant) -> str:
-    website_id: str = workspace.client.post(
-        "/api/settings/websites", json={"name": "App", "kind": "mobile"}
-    ).json()["id"]
-    return website_id
+    return add_website(workspace.client, "App", "mobile")
 
 
 def test_names_have_kind_count_and_last_time(workspace):
@@ -90,12 +85,10 @@ def test_names_have_kind_count_and_last_time(workspace):
         "currency": "EUR",
         "transactionId": "t",
     }
-    assert (
-        workspace.client.post(
-            "/api/v1/transactions", json=purchase | {"timestamp": "2024-05-05T00:00:00Z"}
-        ).status_code
-        == 202
+    answer = workspace.client.post(
+        "/api/v1/transactions", json=purchase | {"timestamp": "2024-05-05T00:00:00Z"}
     )
+    assert answer.status_code == 202
     assert fetch(workspace, "events") == {
         "data": [
             {"name": "paid", "kind": "event", "count": 3, "lastSeenAt": "2024-05-02T10:00:00.000Z"},
@@ -248,10 +241,7 @@ def test_built_in_fields_are_properties_with_values(workspace):
     assert (
         entries["$country"]["count"],
         [entry["type"] for entry in entries["$country"]["types"]],
-    ) == (
-        2,
-        ["string"],
-    )
+    ) == (2, ["string"])
     assert values(workspace, "$country") == [("DE", 1), ("FR", 1)]
     assert values(workspace, "$path") == [("/pricing", 1)]
     assert values(workspace, "$source") == [("server", 2), ("browser", 1)]
@@ -449,7 +439,7 @@ def test_a_malformed_parameter_is_400_and_named(workspace, what, parameters, fie
     answer: httpx.Response = workspace.client.get(f"/api/schema/{what}", params=parameters)
     problem = answer.json()
     assert (answer.status_code, problem["code"]) == (400, "bad_parameter")
-    assert [(fault["field"], fault["code"]) for fault in problem["errors"]] == [(field, code)]
+    assert faults_in(problem) == {field: code}
 
 
 def test_unusual_but_valid_parameters_are_accepted(workspace):
@@ -489,18 +479,15 @@ def test_a_key_for_one_website_lists_no_traits_that_may_come_from_another(worksp
     """Traits belong to visitors, which websites with the same identityScope share."""
 
     def site() -> str:
-        form = {"name": "Site", "kind": "web", "identityScope": "shop"}
-        return workspace.client.post("/api/settings/websites", json=form).json()["id"]
+        return add_website(workspace.client, identityScope="shop")
 
     def read(what: str, **parameters: Any) -> httpx.Response:
-        answer: httpx.Response = workspace.browser.get(
+        return workspace.browser.get(
             f"/api/schema/{what}", params={"websiteId": own} | parameters, headers=limited
         )
-        return answer
 
     own = site()
-    form = {"name": "limited", "scopes": ["read"], "websiteId": own}
-    key = workspace.browser.post("/api/settings/api-keys", json=form).json()["key"]
+    key = create_key(workspace.browser, scopes=["read"], websiteId=own)
     limited = {"Authorization": f"Bearer {key}", "Cookie": ""}
     for email, may_list in (("ann@own", True), ("bob@other", False)):
         website_id = own if may_list else site()
@@ -508,10 +495,9 @@ def test_a_key_for_one_website_lists_no_traits_that_may_come_from_another(worksp
         body["traits"] = {"email": email}
         assert workspace.client.post("/api/identify", json=body).status_code == 200
         listed, answer = read("properties", search="trait."), read("values", property=TRAIT)
-        assert listed.status_code == 200
-        assert [row["property"] for row in listed.json()["data"]] == [TRAIT] * may_list
+        assert [row["property"] for row in body_of(listed)["data"]] == [TRAIT] * may_list
         if may_list:
             assert [row["value"] for row in answer.json()["data"]] == [email]
         else:
-            assert (answer.status_code, answer.json()["code"]) == (403, "website_not_of_key")
+            assert problem(answer) == (403, "website_not_of_key")
     assert values(workspace, TRAIT, websiteId=own) == [("ann@own", 1), ("bob@other", 1)]

@@ -18,34 +18,35 @@ from penstock.app import Services, build_services
 from penstock.metadb.tables import merges, user_links, visitors
 from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
+from tests.answers import body_of, faults
 from tests.applications import application
 from tests.cases import cases
 from tests.conftest import BASE_URL, ShiftedClock
-from tests.tenant import Tenant, visitor
+from tests.tenant import Tenant, add_website, visitor
 from tests.waiting import PATIENCE_S
 
 SendClaim = Callable[..., dict[str, Any]]
 
 
-@pytest.fixture
-def event(workspace: Tenant) -> SendClaim:
+def event_with(client: httpx.Client, tenant: Tenant) -> SendClaim:
     """Send an event and return the response without its event ID, with warnings as codes."""
 
     def send(**who: str) -> dict[str, Any]:
-        body = {"websiteId": workspace.website_id, "event": "e", **who}
-        answer = workspace.client.post("/api/v1/events", json=body)
-        assert answer.status_code == 202, answer.text
-        return coded(answer.json())
+        body = {"websiteId": tenant.website_id, "event": "e", **who}
+        return coded(body_of(client.post("/api/v1/events", json=body), 202))
 
     return send
+
+
+@pytest.fixture
+def event(workspace: Tenant) -> SendClaim:
+    return event_with(workspace.client, workspace)
 
 
 def identify_with(client: httpx.Client, tenant: Tenant) -> SendClaim:
     def send(visitor_id: str, user_id: str, **more: Any) -> dict[str, Any]:
         body = {"websiteId": tenant.website_id, "visitorId": visitor_id, "userId": user_id, **more}
-        answer = client.post("/api/identify", json=body)
-        assert answer.status_code == 200, answer.text
-        return coded(answer.json())
+        return coded(body_of(client.post("/api/identify", json=body)))
 
     return send
 
@@ -155,27 +156,15 @@ def test_a_merge_is_shipped_to_the_warehouse_and_logged(
     assert log == [("a", "w", "u"), ("b", "w", "u")]
 
 
-def test_websites_share_visitors_only_within_an_identity_scope(
-    workspace: Tenant,
-) -> None:
-    def site(**more: str) -> str:
-        answer = workspace.client.post(
-            "/api/settings/websites", json={"name": "x", "kind": "web", **more}
-        )
-        website_id: str = answer.json()["id"]
-        return website_id
-
+def test_websites_share_visitors_only_within_an_identity_scope(workspace: Tenant) -> None:
     def visitor_of(website_id: str, **who: str) -> str:
-        answer = workspace.client.post(
-            "/api/v1/events", json={"websiteId": website_id, "event": "e", **who}
-        )
-        visitor_id: str = answer.json()["visitorId"]
-        return visitor_id
+        body = {"websiteId": website_id, "event": "e", **who}
+        return workspace.client.post("/api/v1/events", json=body).json()["visitorId"]
 
-    alone, other = site(), site()
+    alone, other = add_website(workspace.client), add_website(workspace.client)
     assert visitor_of(alone, visitorId="v", userId="u") == "v"
     assert visitor_of(other, userId="u") != "v"
-    shop, app = site(identityScope="shop"), site(identityScope="shop")
+    shop, app = (add_website(workspace.client, identityScope="shop") for _ in range(2))
     assert visitor_of(shop, visitorId="v", userId="u") == "v"
     assert visitor_of(app, userId="u") == "v"
 
@@ -300,12 +289,9 @@ def test_identify_names_every_fault(
     fields: dict[str, Any],
     expected: dict[str, str],
 ) -> None:
-    answer = visitor(server).post(
-        "/api/identify",
-        json={"websiteId": workspace.website_id, "visitorId": "v", "userId": "u", **fields},
-    )
-    assert answer.status_code == 422
-    assert {error["field"]: error["code"] for error in answer.json()["errors"]} == expected
+    body = {"websiteId": workspace.website_id, "visitorId": "v", "userId": "u", **fields}
+    answer = visitor(server).post("/api/identify", json=body)
+    assert faults(answer) == expected
     assert answer.headers["access-control-allow-origin"] == "*"
 
 
@@ -338,9 +324,8 @@ def holds_together(services: Services) -> None:
 def test_concurrent_merges_end_in_one_canonical_visitor(
     event: SendClaim, services: Services
 ) -> None:
-    answers = claim_concurrently(
-        [event] * 8, [(f"device-{number % 20}", "u") for number in range(100)]
-    )
+    claims = [(f"device-{number % 20}", "u") for number in range(100)]
+    answers = claim_concurrently([event] * 8, claims)
     [canonical] = {answer["visitorId"] for answer in answers}
     assert {event(visitorId=f"device-{number}")["visitorId"] for number in range(20)} == {canonical}
     holds_together(services)
@@ -349,9 +334,8 @@ def test_concurrent_merges_end_in_one_canonical_visitor(
 def test_concurrent_users_on_one_device_do_not_share_a_visitor(
     event: SendClaim, services: Services
 ) -> None:
-    answers = claim_concurrently(
-        [event] * 8, [("device", f"user-{number % 10}") for number in range(60)]
-    )
+    claims = [("device", f"user-{number % 10}") for number in range(60)]
+    answers = claim_concurrently([event] * 8, claims)
     assert len({answer["visitorId"] for answer in answers}) == 10
     holds_together(services)
 
@@ -407,22 +391,13 @@ class TestTwoNodes:
             application(build_services(settings, clock, warehouse)), base_url=BASE_URL
         ) as second:
             client = visitor(second, {"Authorization": workspace.client.headers["Authorization"]})
-
-            def send(**who: str) -> dict[str, Any]:
-                answer = client.post(
-                    "/api/v1/events", json={"websiteId": workspace.website_id, "event": "e", **who}
-                )
-                assert answer.status_code == 202, answer.text
-                return coded(answer.json())
-
-            yield [event, send]
+            yield [event, event_with(client, workspace)]
 
     def test_merges_on_both_nodes_end_in_one_canonical_visitor(
         self, nodes: list[SendClaim], services: Services
     ) -> None:
-        answers = claim_concurrently(
-            nodes * 6, [(f"device-{number % 20}", "u") for number in range(200)]
-        )
+        claims = [(f"device-{number % 20}", "u") for number in range(200)]
+        answers = claim_concurrently(nodes * 6, claims)
         [canonical] = {answer["visitorId"] for answer in answers}
         assert {
             node(visitorId=f"device-{number}")["visitorId"]

@@ -22,6 +22,7 @@ from penstock.metadb.tables import (
     visitors,
 )
 from penstock.warehouse.client import Warehouse
+from tests.answers import values_of
 from tests.events.deletions.conftest import finished, request_deletion
 from tests.identity.test_identity import aliases, holds_together, identify_with
 from tests.tenant import Tenant, visitor
@@ -118,11 +119,7 @@ def test_the_first_proof_releases_any_number_of_public_claims_in_bounded_transac
     assert page(workspace, "laptop")["ids"] == ["laptop"]
     for own_id in (stranger_id(0), stranger_id(7)):
         stranger = page(workspace, own_id)
-        assert (stranger["visitorId"], stranger["user"], stranger["ids"]) == (
-            own_id,
-            None,
-            [own_id],
-        )
+        assert values_of(stranger, "visitorId", "user", "ids") == (own_id, None, [own_id])
     assert post(workspace, visitorId=stranger_id(8)) == stranger_id(8)
     assert post(workspace, visitorId=stranger_id(9), userId="eve") == stranger_id(9)
     head_of_bob = post(workspace, visitorId=stranger_id(0), userId="bob")

@@ -7,14 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.base.ids import ScopeId, VisitorId
-from penstock.identity.model import (
-    CONFLICT,
-    PLACEHOLDER,
-    Claim,
-    Resolution,
-    Trust,
-    is_placeholder,
-)
+from penstock.identity.model import CONFLICT, PLACEHOLDER, Claim, Resolution, Trust, is_placeholder
 from penstock.identity.resolution import IdentityResolver, UserLink, Visitor
 
 SCOPE = ScopeId("scope")
@@ -198,9 +191,7 @@ def test_a_claim_never_changes_a_link_of_higher_trust(
                     assert people.resolver.links.get(user) == link
 
 
-def test_a_user_moves_to_the_visitor_that_a_claim_of_higher_trust_names(
-    people: People,
-) -> None:
+def test_a_user_moves_to_the_visitor_that_a_claim_of_higher_trust_names(people: People) -> None:
     people.resolve("mallory", "ada", Trust.PUBLIC)
     people.resolve("mallory-phone", "ada", Trust.PUBLIC)
     assert people.resolve("laptop", "ada", Trust.SIGNED) == Resolution(VisitorId("laptop"))
@@ -209,9 +200,7 @@ def test_a_user_moves_to_the_visitor_that_a_claim_of_higher_trust_names(
         assert people.resolver.visitors[SCOPE, released] == Visitor(VisitorId(released))
 
 
-def test_a_visitor_moves_to_the_user_that_a_claim_of_higher_trust_names(
-    people: People,
-) -> None:
+def test_a_visitor_moves_to_the_user_that_a_claim_of_higher_trust_names(people: People) -> None:
     people.resolve("own", "mallory", Trust.PUBLIC)
     people.resolve("laptop", "mallory", Trust.PUBLIC)
     assert people.canonical("laptop") == "own"
@@ -219,9 +208,7 @@ def test_a_visitor_moves_to_the_user_that_a_claim_of_higher_trust_names(
     assert (people.visitor_of("ada"), people.visitor_of("mallory")) == ("laptop", "own")
 
 
-def test_a_public_claim_joins_a_trusted_visitor_without_its_trust(
-    people: People,
-) -> None:
+def test_a_public_claim_joins_a_trusted_visitor_without_its_trust(people: People) -> None:
     people.resolve("laptop", "ada")
     assert people.resolve("phone", "ada", Trust.PUBLIC) == Resolution(
         VisitorId("laptop"), merged=True

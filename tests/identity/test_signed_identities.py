@@ -13,6 +13,7 @@ from penstock.app import Services
 from penstock.metadb.secret_box import SecretBox, WrongSecretKey, seal_all
 from penstock.metadb.tables import identity_secrets, user_links
 from penstock.settings import Settings
+from tests.answers import body_of
 from tests.conftest import ShiftedClock
 from tests.tenant import Tenant, visitor
 
@@ -22,10 +23,7 @@ def secrets_path(tenant: Tenant) -> str:
 
 
 def new_secret(tenant: Tenant) -> str:
-    answer = tenant.browser.post(secrets_path(tenant))
-    assert answer.status_code == 201, answer.text
-    secret: str = answer.json()["secret"]
-    return secret
+    return body_of(tenant.browser.post(secrets_path(tenant)), 201)["secret"]
 
 
 def signature(secret: str, user_id: str) -> str:
@@ -51,8 +49,7 @@ def anonymous(server: TestClient[Litestar], workspace: Tenant) -> Browser:
 def owner_of(tenant: Tenant, visitor_id: str) -> str | None:
     """The canonical visitor in the response to a backend."""
     body = {"websiteId": tenant.website_id, "event": "e", "visitorId": visitor_id}
-    canonical: str = tenant.client.post("/api/v1/events", json=body).json()["visitorId"]
-    return canonical
+    return tenant.client.post("/api/v1/events", json=body).json()["visitorId"]
 
 
 @pytest.mark.usefixtures("warehouse")
@@ -75,8 +72,7 @@ def test_a_wrong_signature_is_422_and_links_nothing(
     secret = new_secret(workspace)
     for sent in (signature(secret, "bob"), signature("guess", "ada"), "", "x" * 65):
         answer = anonymous.identify("v", "ada", userHash=sent)
-        assert answer.status_code == 422
-        assert answer.json()["errors"][0]["field"] == "userHash"
+        assert body_of(answer, 422)["errors"][0]["field"] == "userHash"
     body = {"websiteId": workspace.website_id, "visitorId": "v", "userId": "ada", "userHash": "x"}
     assert workspace.client.post("/api/identify", json=body).status_code == 422, "with a key too"
     with services.database.read() as db:
@@ -119,10 +115,7 @@ def test_secrets_are_stored_encrypted_and_shown_once(workspace: Tenant, services
 
 
 def test_the_secret_key_of_the_installation_can_be_rotated(
-    anonymous: Browser,
-    workspace: Tenant,
-    settings: Settings,
-    services: Services,
+    anonymous: Browser, workspace: Tenant, settings: Settings, services: Services
 ) -> None:
     def stored() -> str:
         with services.database.read() as db:

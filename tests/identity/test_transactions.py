@@ -1,6 +1,6 @@
 """Claims resolve the same way whether they come in one transaction or in many."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import count
 from typing import Any
 
@@ -25,13 +25,6 @@ TRANSACTIONS = st.lists(st.lists(CLAIMS, min_size=1, max_size=3), max_size=10)
 
 scopes = count()
 Json = Mapping[str, Any]
-
-
-@pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    database = Database(database_url)
-    yield database
-    database.close()
 
 
 # All examples share a database, because each has its own scope.
@@ -64,9 +57,7 @@ def test_claims_resolve_alike_in_one_transaction_and_in_many(
 
 
 @pytest.mark.every_database
-def test_a_user_keeps_its_link_when_another_claim_takes_its_visitor(
-    database: Database,
-) -> None:
+def test_a_user_keeps_its_link_when_another_claim_takes_its_visitor(database: Database) -> None:
     """Without the other claim, the claim of the earlier user would change nothing."""
     scope = ScopeId(f"scope-{next(scopes)}")
     backend = Claim(scope, None, "user-b")
@@ -85,8 +76,7 @@ def test_a_user_keeps_its_link_when_another_claim_takes_its_visitor(
     st.lists(st.tuples(st.lists(CLAIMS, min_size=1, max_size=4), st.integers(0, 2)), max_size=14)
 )
 def test_open_releases_apply_at_once_and_the_worker_finishes_them(
-    database: Database,
-    transactions: list[tuple[list[tuple[str | None, str | None, Trust]], int]],
+    database: Database, transactions: list[tuple[list[tuple[str | None, str | None, Trust]], int]]
 ) -> None:
     """No release fits into one transaction. Each visitor's newest alias must match its row."""
     scope, aliases = ScopeId(f"open-{next(scopes)}"), list[Alias]()
@@ -160,9 +150,7 @@ def test_the_number_of_statements_does_not_grow_with_the_users_of_a_transaction(
     """Half of the users have traits. The second transaction changes them."""
     scope, statements = ScopeId(f"many-{next(scopes)}"), list[str]()
     event.listen(
-        database.engine,
-        "before_cursor_execute",
-        lambda *arguments: statements.append(arguments[2]),
+        database.engine, "before_cursor_execute", lambda *arguments: statements.append(arguments[2])
     )
     for plan in ("basic", "pro"):
         claims = [
