@@ -27,14 +27,7 @@ import httpx
 
 from tests import scratch
 from tests.faults.attack_kinds import ATTACKS, SEVEN, Attack, Attacker
-from tests.faults.neighbour import (
-    client_of,
-    cpu_s,
-    memory_mb,
-    post_event,
-    repeated,
-    sign_up,
-)
+from tests.faults.neighbour import client_of, cpu_s, memory_mb, post_event, repeated, sign_up
 from tests.processes import new_python
 from tests.serving import Served, query_warehouse
 

@@ -21,60 +21,30 @@ from penstock.base import clock
 from penstock.warehouse.client import Warehouse
 from penstock.warehouse.errors import QueryFailed
 
+_DELETION = "penstock.events.deletions.warehouse_deletion"
+_IMPORTS = "penstock.events.imports.worker"
 KILLS = {
     # name: (module, attribute, moment)
     "intake_before_commit": ("penstock.events.intake", "store_items", "after"),
     "intake_after_commit": ("penstock.events.intake", "Intake._commit_together", "after"),
     "shipment_cut": ("penstock.events.outbox.store", "Outbox.cut", "after"),
-    "shipment_before_insert": (
-        "penstock.warehouse.client",
-        "Warehouse.insert_json_rows",
-        "before",
-    ),
+    "shipment_before_insert": ("penstock.warehouse.client", "Warehouse.insert_json_rows", "before"),
     "shipment_after_insert": ("penstock.warehouse.client", "Warehouse.insert_json_rows", "after"),
     "shipment_before_removal": ("penstock.events.outbox.store", "_remove", "after"),
-    "import_before_batch": (
-        "penstock.events.imports.worker",
-        "ImportWorker._store_batch",
-        "before",
-    ),
-    "import_after_batch": (
-        "penstock.events.intake",
-        "Intake.submit_from_thread",
-        "after",
-    ),
-    "import_after_save": ("penstock.events.imports.worker", "ImportWorker._save", "after"),
+    "import_before_batch": (_IMPORTS, "ImportWorker._store_batch", "before"),
+    "import_after_batch": ("penstock.events.intake", "Intake.submit_from_thread", "after"),
+    "import_after_save": (_IMPORTS, "ImportWorker._save", "after"),
     "import_before_removal": ("penstock.events.imports.files", "ImportFiles.remove", "before"),
     "deletion_after_request": (
         "penstock.events.deletions.service",
         "DeletionService._begin",
         "after",
     ),
-    "deletion_after_merges": (
-        "penstock.events.deletions.warehouse_deletion",
-        "WarehouseDeletion.remove_merges",
-        "after",
-    ),
-    "deletion_before_removal": (
-        "penstock.events.deletions.warehouse_deletion",
-        "WarehouseDeletion.begin_removal",
-        "before",
-    ),
-    "deletion_after_removal": (
-        "penstock.events.deletions.warehouse_deletion",
-        "WarehouseDeletion.begin_removal",
-        "after",
-    ),
-    "deletion_in_catalogue": (
-        "penstock.events.deletions.warehouse_deletion",
-        "WarehouseDeletion.await_mutations",
-        "after",
-    ),
-    "deletion_after_catalogue": (
-        "penstock.events.deletions.warehouse_deletion",
-        "WarehouseDeletion.rebuild_catalogue",
-        "after",
-    ),
+    "deletion_after_merges": (_DELETION, "WarehouseDeletion.remove_merges", "after"),
+    "deletion_before_removal": (_DELETION, "WarehouseDeletion.begin_removal", "before"),
+    "deletion_after_removal": (_DELETION, "WarehouseDeletion.begin_removal", "after"),
+    "deletion_in_catalogue": (_DELETION, "WarehouseDeletion.await_mutations", "after"),
+    "deletion_after_catalogue": (_DELETION, "WarehouseDeletion.rebuild_catalogue", "after"),
     "deletion_after_keys": ("penstock.events.store", "clear_keys", "after"),
     "clicks_after_commit": ("penstock.links.clicks.buffer", "ClickBuffer._flush_file", "after"),
     "clicks_before_commit": ("penstock.links.clicks.store", "mark_file_stored", "after"),
@@ -88,7 +58,7 @@ MORE_KILLS = {
         "penstock.events.imports.dry_runs.worker",
         "DryRunWorker._read_slice",
         "before",
-    ),
+    )
 }
 """Points that the data of the tests in this folder does not pass."""
 

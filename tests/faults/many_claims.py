@@ -19,14 +19,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from tests import scratch
-from tests.faults.neighbour import (
-    client_of,
-    cpu_s,
-    memory_mb,
-    post_event,
-    repeated,
-    sign_up,
-)
+from tests.faults.neighbour import client_of, cpu_s, memory_mb, post_event, repeated, sign_up
 from tests.processes import new_python
 from tests.serving import PENSTOCK, Served
 from tests.waiting import eventually
@@ -141,10 +134,7 @@ def run(number: int, planted_with: Sequence[str]) -> None:
             deletion.fill_quarantine()
         service.await_shipped()
         service.stop()
-    with (
-        Served(folder / "data", start=new_python) as service,
-        _neighbour(service, *own) as posts,
-    ):
+    with Served(folder / "data", start=new_python) as service, _neighbour(service, *own) as posts:
         event, deletion = (Attack(service, *account, posts) for account in attacked)
         time.sleep(_SETTLE_S)
         with event.measured("no attack"):

@@ -10,6 +10,7 @@ from threading import Event, Thread
 import httpx
 
 from tests.serving import Served
+from tests.tenant import create_key
 
 
 def memory_mb(service: Served, name: str) -> float:
@@ -65,7 +66,7 @@ def sign_up(service: Served, name: str) -> tuple[str, str]:
     }
     with httpx.Client(base_url=service.url, timeout=60) as browser:
         assert browser.post("/api/auth/signup", json=form).status_code == 201
-        key = browser.post("/api/settings/api-keys", json={"name": name}).json()["key"]
+        key = create_key(browser)
         website = browser.post("/api/settings/websites", json={"name": name, "kind": "web"})
         return str(key), str(website.json()["id"])
 

@@ -160,9 +160,7 @@ def test_a_database_that_hangs_again_and_again_is_survived(
 ) -> None:
     proxy = FaultyProxy(str(postgres_server.folder / ".s.PGSQL.5432"))
     name = postgres_server.fresh().partition("@/")[2].partition("?")[0]
-    settings = {
-        "PENSTOCK_DATABASE_URL": f"postgresql://penstock@127.0.0.1:{proxy.port}/{name}",
-    }
+    settings = {"PENSTOCK_DATABASE_URL": f"postgresql://penstock@127.0.0.1:{proxy.port}/{name}"}
     data = tmp_path / "data"
     with Served(data, limits={"database_timeout_s": 2}, **settings) as service:
         workload = Workload(service)

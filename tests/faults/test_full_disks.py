@@ -13,15 +13,14 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.answers import problem
+from tests.events.conftest import upload_to
 from tests.faults.test_faults import full_run_only, small_disk
 from tests.serving import Served, penstock
 from tests.tenant import PASSWORD
 from tests.waiting import PATIENCE_S, eventually
 
-pytestmark = [
-    pytest.mark.usefixtures("starts_service"),
-    pytest.mark.full("disks that fill"),
-]
+pytestmark = [pytest.mark.usefixtures("starts_service"), pytest.mark.full("disks that fill")]
 
 RESERVE = 40 * 1024**2
 
@@ -48,22 +47,16 @@ def post_events(service: Served, website_id: str, first: int) -> bool:
 def upload(service: Served, website_id: str, size: int, *, is_dry_run: bool = True) -> Any:
     """Send a file of this size whose only line is too long to be read quickly."""
     line = b'{"type": "event", "name": "a", "visitorId": "v", "timestamp": 1588327200000}\n'
-    return service.client.post(
-        "/api/imports",
-        params={"websiteId": website_id, "dryRun": str(is_dry_run).lower()},
-        content=line * (size // len(line)),
-        headers={"Content-Type": "application/x-ndjson"},
-    )
+    content = line * (size // len(line))
+    return upload_to(service.client, website_id, content, dryRun=str(is_dry_run).lower())
 
 
 def free_bytes(service: Served) -> int:
-    free: int = service.client.get("/health/ready").json()["resources"]["diskFreeBytes"]
-    return free
+    return service.client.get("/health/ready").json()["resources"]["diskFreeBytes"]
 
 
 def failed_shipments(service: Served) -> int:
-    failed: int = service.client.get("/health/ready").json()["outbox"]["failedShipments"]
-    return failed
+    return service.client.get("/health/ready").json()["outbox"]["failedShipments"]
 
 
 def fill(ballast: Path, *, leave: int = 0) -> None:
@@ -78,15 +71,12 @@ def fill(ballast: Path, *, leave: int = 0) -> None:
 @pytest.mark.slow("fills a disk")
 def test_files_that_nobody_starts_leave_room_for_events(tmp_path: Path) -> None:
     settings = {"PENSTOCK_MIN_FREE_DISK_BYTES": str(RESERVE)}
-    with (
-        small_disk(tmp_path / "disk", 300) as disk,
-        Served(disk / "data", **settings) as service,
-    ):
+    with small_disk(tmp_path / "disk", 300) as disk, Served(disk / "data", **settings) as service:
         _, website_id = service.first_account()
         jobs = []
         while (answer := upload(service, website_id, 30 * 1024**2)).status_code == 201:
             jobs.append(answer.json()["id"])
-        assert (answer.status_code, answer.json()["code"]) == (507, "disk_low")
+        assert problem(answer) == (507, "disk_low")
         assert len(jobs) >= 3
         assert free_bytes(service) > RESERVE - 4 * 1024**2
         service.client.get("/health/ready").raise_for_status()
@@ -105,10 +95,7 @@ def test_files_that_nobody_starts_leave_room_for_events(tmp_path: Path) -> None:
 @pytest.mark.parametrize("is_dry_run", [True, False])
 def test_a_cancellation_frees_a_disk_without_any_space(tmp_path: Path, is_dry_run: bool) -> None:
     settings = {"PENSTOCK_MIN_FREE_DISK_BYTES": str(RESERVE)}
-    with (
-        small_disk(tmp_path / "disk", 300) as disk,
-        Served(disk / "data", **settings) as service,
-    ):
+    with small_disk(tmp_path / "disk", 300) as disk, Served(disk / "data", **settings) as service:
         _, website_id = service.first_account()
         job = upload(service, website_id, 60 * 1024**2, is_dry_run=is_dry_run).json()
         fill(disk / "ballast")

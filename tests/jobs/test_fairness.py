@@ -7,6 +7,7 @@ from litestar.testing import TestClient
 
 from penstock.base.fair_queue import FairQueue
 from penstock.warehouse.client import Warehouse
+from tests.answers import problem
 from tests.applications import application
 from tests.recording_warehouse import ENDLESS, RecordingWarehouse
 from tests.tenant import BASE_URL, Tenant, connecting_from
@@ -75,7 +76,7 @@ def fill(queue: FairQueue, key: str) -> None:
 
 
 def assert_busy(answer) -> None:
-    assert (answer.status_code, answer.json()["code"]) == (503, "busy"), answer.text
+    assert problem(answer) == (503, "busy")
     assert int(answer.headers["retry-after"]) > 0
 
 
@@ -127,4 +128,4 @@ def test_log_ins_of_one_network_wait_for_each_other_and_for_nobody_else(services
         if is_busy:
             assert_busy(answer)
         else:
-            assert (answer.status_code, answer.json()["code"]) == (401, "wrong_login")
+            assert problem(answer) == (401, "wrong_login")

@@ -6,6 +6,7 @@ import pytest
 from litestar.testing import TestClient
 
 from penstock.base.errors import StoreUnavailable
+from tests.answers import problem
 from tests.applications import application
 from tests.cases import cases
 from tests.funnels.scenario import DAY_S
@@ -83,8 +84,7 @@ def test_a_running_job_shows_how_many_rows_it_has_read(client, results, warehous
         eventually(
             lambda: client.get(f"/api/jobs/{job['id']}").json()["rowsRead"] > first["rowsRead"]
         )
-        early = client.get(f"/api/jobs/{job['id']}/result")
-        assert (early.status_code, early.json()["code"]) == (409, "job_not_finished")
+        assert problem(client.get(f"/api/jobs/{job['id']}/result")) == (409, "job_not_finished")
         assert client.delete(f"/api/jobs/{job['id']}").status_code == 204
         eventually(lambda: warehouse.running() == 0)
 
@@ -120,8 +120,7 @@ def test_a_cancelled_job_ends_in_the_engine_and_has_no_answer(client, results, w
         assert client.delete(f"/api/jobs/{job['id']}").status_code == 204
         assert state(client, job) == "cancelled"
         eventually(lambda: warehouse.running() == 0)
-    gone = client.get(f"/api/jobs/{job['id']}/result")
-    assert (gone.status_code, gone.json()["code"]) == (409, "job_cancelled")
+    assert problem(client.get(f"/api/jobs/{job['id']}/result")) == (409, "job_cancelled")
     assert state(client, job) == "cancelled"
     assert results().json()["aggregate"]["completed"] == 1
 
@@ -176,7 +175,7 @@ def test_a_workspace_has_at_most_twenty_unfinished_jobs(
     with warehouse.running_before_reports(ENDLESS):
         jobs = [results(ASYNC).json() for _ in range(20)]
         refused = results(ASYNC)
-        assert (refused.status_code, refused.json()["code"]) == (503, "too_many_jobs")
+        assert problem(refused) == (503, "too_many_jobs")
         assert int(refused.headers["retry-after"]) > 0
         assert len(warehouse.reports) <= 1  # equal ones: one statement, whoever waits
         for job in jobs:
@@ -237,7 +236,7 @@ def test_a_malformed_request_is_refused_at_once(results):
 
 def test_a_missing_record_is_404_and_starts_no_job(client, funnel, results):
     unknown = client.get("/api/funnels/fun_unknown/results", headers=ASYNC)
-    assert (unknown.status_code, unknown.json()["code"]) == (404, "not_found")
+    assert problem(unknown) == (404, "not_found")
     for part in ("results", "export", "trend", "units"):
         answer = client.get(f"/api/funnels/{funnel}/{part}", headers=ASYNC, params={"revision": 2})
         assert (answer.status_code, answer.json()["errors"][0]["code"]) == (400, "unknown_revision")
@@ -270,9 +269,7 @@ def test_stopping_the_service_stops_its_jobs(services, warehouse):
     ):
         client = sign_up(running, services.accounts.setup_token).client
         steps = [{"type": "Event", "value": "A"}, {"type": "Event", "value": "B"}]
-        assert (
-            client.post("/api/funnels/preview", json={"steps": steps}, headers=ASYNC).status_code
-            == 202
-        )
+        answer = client.post("/api/funnels/preview", json={"steps": steps}, headers=ASYNC)
+        assert answer.status_code == 202
         eventually(lambda: warehouse.running() == 1)
     assert warehouse.running() == 0

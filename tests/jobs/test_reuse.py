@@ -4,8 +4,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.events.conftest import imported
 from tests.funnels.scenario import DAY_S, HOUR_S, Scene
 from tests.one_server import one_server
+from tests.tenant import add_website
 from tests.waiting import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.usefixtures("warehouse")
@@ -142,15 +144,11 @@ def test_a_changed_goal_is_computed_anew(scene):
 def test_a_new_website_is_counted_at_once(scene, workspace):
     scene.story("0/A 60/B")
     funnel = scene.funnel("A", "B")
-    from_cache(scene, funnel)
-    other = scene.client.post(
-        "/api/settings/websites", json={"name": "Second", "kind": "web"}
-    ).json()["id"]
+    of_cache(scene, funnel)
+    other = add_website(scene.client, "Second")
     items = [scene.item(0, "A", "eve"), scene.item(9, "B", "eve")]
-    assert (
-        scene.client.post("/api/track", json={"websiteId": other, "events": items}).status_code
-        == 202
-    )
+    answer = scene.client.post("/api/track", json={"websiteId": other, "events": items})
+    assert answer.status_code == 202
     assert scene.results(funnel)["aggregate"]["completed"] == 2
 
 
@@ -227,11 +225,7 @@ def test_coverage_of_a_reused_answer_is_current(scene, workspace):
         f'{{"type": "event", "name": "A", "timestamp": "{scene.at(-DAY_S)}", "visitorId": "old"}}\n'
     )
     line += line.replace('"A"', '""')  # rejected
-    headers = {"Content-Type": "application/x-ndjson"}
-    import_id = scene.client.post(
-        "/api/imports", params={"websiteId": workspace.website_id}, content=line, headers=headers
-    ).json()["id"]
-    eventually(lambda: scene.client.get(f"/api/imports/{import_id}").json()["state"] == "done")
+    assert imported(workspace, line.encode())["state"] == "done"
     report = scene.results(funnel)
     assert report["aggregate"]["entered"] == 2
     assert [gap["kind"] for gap in report["coverage"]["gaps"]] == ["import"]

@@ -10,8 +10,9 @@ import pytest
 from litestar import Litestar
 from litestar.testing import TestClient
 
+from tests.answers import faults_in
 from tests.events.conftest import Stored, limits, settings, site, stored, stored_at
-from tests.tenant import Tenant, visitor
+from tests.tenant import Tenant, create_key, visitor
 
 __all__ = ["Stored", "limits", "settings", "site", "stored", "stored_at"]
 
@@ -46,9 +47,8 @@ def write_key_of(tenant: Tenant, website_id: str, *scopes: str) -> str:
     """Create an API key limited to the website and, unless scopes are given, to the scope
     `ingest`.
     """
-    form = {"name": "backend", "scopes": scopes or ["ingest"], "websiteId": website_id}
-    key: str = tenant.browser.post("/api/settings/api-keys", json=form).json()["key"]
-    return key
+    rights = {"scopes": scopes or ["ingest"], "websiteId": website_id}
+    return create_key(tenant.browser, name="backend", **rights)
 
 
 @pytest.fixture
@@ -66,10 +66,7 @@ def trusted(server: TestClient[Litestar], workspace: Tenant, site: str) -> Clien
 def rejected(answer: httpx.Response) -> dict[int, dict[str, str]]:
     """Return the error codes of each rejected call: field -> code, by the index of the call."""
     assert answer.status_code == 200, answer.text
-    return {
-        record["index"]: {error["field"]: error["code"] for error in record["errors"]}
-        for record in answer.json().get("rejected", [])
-    }
+    return {record["index"]: faults_in(record) for record in answer.json().get("rejected", [])}
 
 
 def plans_of(tenant: Tenant, user_id: str) -> set[str]:

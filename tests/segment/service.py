@@ -8,7 +8,9 @@ from typing import Any
 
 import httpx
 
+from tests.answers import body_of
 from tests.serving import Served
+from tests.tenant import add_website, create_key
 
 Json = dict[str, Any]
 
@@ -65,8 +67,7 @@ class Site:
         answer = self.service.client.get(
             f"/api/funnels/{funnel_id}/results", params={"websiteId": self.website_id}
         )
-        assert answer.status_code == 200, answer.text
-        report = answer.json()
+        report = body_of(answer)
         return {name: report[name] for name in ("aggregate", "cohorts", "dataQuality")}
 
     def counts(self) -> tuple[int, int]:
@@ -83,8 +84,6 @@ class Site:
 
 
 def new_site(service: Service) -> Site:
-    website = {"name": "Shop", "kind": "web"}
-    website_id = service.client.post("/api/settings/websites", json=website).json()["id"]
-    key = {"name": "backend", "scopes": ["ingest"], "websiteId": website_id}
-    write_key = service.client.post("/api/settings/api-keys", json=key).json()["key"]
+    website_id = add_website(service.client, "Shop")
+    write_key = create_key(service.client, scopes=["ingest"], websiteId=website_id)
     return Site(service, website_id, write_key)

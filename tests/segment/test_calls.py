@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.answers import columns_of
 from tests.conftest import ShiftedClock
 from tests.events.test_track import CHROME
 from tests.segment.conftest import Client, Json, Stored, plans_of, rejected
@@ -245,6 +246,4 @@ def test_traits_are_those_of_the_user(trusted: Client, workspace: Tenant) -> Non
 def test_a_conflict_of_an_alias_is_a_warning(trusted: Client) -> None:
     assert trusted.call("alias", previousId="v", userId="ada").json() == {"success": True}
     answer = trusted.call("alias", previousId="v", userId="bob").json()
-    assert [(record["index"], record["code"]) for record in answer["warnings"]] == [
-        (0, "identity_conflict")
-    ]
+    assert columns_of(answer["warnings"], "index", "code") == [(0, "identity_conflict")]

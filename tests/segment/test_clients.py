@@ -117,8 +117,7 @@ def native(service: Service) -> Site:
 
 @pytest.fixture(scope="module")
 def funnel_id(service: Service) -> str:
-    funnel_id: str = service.client.post("/api/funnels", json=FUNNEL).json()["id"]
-    return funnel_id
+    return service.client.post("/api/funnels", json=FUNNEL).json()["id"]
 
 
 def expect_equal(name: str, site: Site, native: Site, funnel_id: str) -> None:

@@ -16,8 +16,7 @@ CALL = {"event": "a", "messageId": "m-1", "properties": {"x": 1, "y": 2}, "conte
 
 
 def refused(tenant: Tenant) -> list[dict[str, Any]]:
-    data: list[dict[str, Any]] = tenant.client.get("/api/events/refused").json()["data"]
-    return data
+    return tenant.client.get("/api/events/refused").json()["data"]
 
 
 def raise_the_limit_of_keys(services: Services) -> None:

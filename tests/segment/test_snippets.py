@@ -126,10 +126,7 @@ def open_page(browser: Browser, code: str) -> Page:
 
 @pytest.mark.slow("opens a page for each snippet")
 def test_snippets_for_pages(service: Service, browser: Browser) -> None:
-    for snippet, sequence in (
-        (SEGMENT_WEB, SEQUENCE),
-        (RUDDERSTACK_WEB, RUDDERSTACK_WEB_SEQUENCE),
-    ):
+    for snippet, sequence in ((SEGMENT_WEB, SEQUENCE), (RUDDERSTACK_WEB, RUDDERSTACK_WEB_SEQUENCE)):
         site = new_site(service)
         address = f"/api/settings/websites/{site.website_id}"
         secret = service.client.post(f"{address}/identity-secrets").json()["secret"]

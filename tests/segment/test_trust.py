@@ -6,9 +6,10 @@ import pytest
 from litestar import Litestar
 from litestar.testing import TestClient
 
+from tests.answers import problem
 from tests.identity.test_signed_identities import new_secret, owner_of, signature
 from tests.segment.conftest import Client, Stored, basic, plans_of, rejected, write_key_of
-from tests.tenant import Tenant, visitor
+from tests.tenant import Tenant, create_key, visitor
 
 TRACK = {"event": "a", "anonymousId": "v"}
 
@@ -48,11 +49,10 @@ def test_an_api_key_is_a_write_key_only_when_it_may_do_nothing_else(
     server: TestClient[Litestar], workspace: Tenant, site: str
 ) -> None:
     everything = workspace.client.headers["authorization"].removeprefix("Bearer ")
-    form = {"name": "backend", "scopes": ["ingest"]}
-    every_website = workspace.browser.post("/api/settings/api-keys", json=form).json()["key"]
+    every_website = create_key(workspace.browser, scopes=["ingest"])
     for key in (everything, every_website, write_key_of(workspace, site, "ingest", "read")):
         answer = visitor(server).post("/v1/track", json=TRACK, headers=basic(key))
-        assert (answer.status_code, answer.json()["code"]) == (403, "not_a_write_key")
+        assert problem(answer) == (403, "not_a_write_key")
 
 
 def test_a_revoked_write_key_is_401(trusted: Client, workspace: Tenant) -> None:
