@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import httpx
 from litestar import Litestar
+from litestar.enums import ScopeType
 from litestar.testing import TestClient
 from litestar.testing.transport import TestClientTransport
 from litestar.types import ASGIApp, Receive, Scope, Send
@@ -32,7 +33,7 @@ def connecting_from(address: str, app: ASGIApp) -> ASGIApp:
     """Wrap the application, which then sees a client with this IP address."""
 
     async def with_address(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
+        if scope["type"] == ScopeType.HTTP:
             scope["client"] = (address, 50000)
         await app(scope, receive, send)
 
@@ -61,13 +62,15 @@ def new_browser(tenant: Tenant) -> httpx.Client:
 def add_website(client: httpx.Client, name: str = "Other", kind: str = "web", **fields: Any) -> str:
     """Add a website to the workspace of the client. Returns its ID."""
     form = {"name": name, "kind": kind, **fields}
-    return body_of(client.post("/api/settings/websites", json=form), 201)["id"]
+    website_id: str = body_of(client.post("/api/settings/websites", json=form), 201)["id"]
+    return website_id
 
 
 def create_key(browser: httpx.Client, **rights: Any) -> str:
     """Create an API key with these rights in the workspace of the browser."""
     form = {"name": "tests", **rights}
-    return body_of(browser.post("/api/settings/api-keys", json=form), 201)["key"]
+    key: str = body_of(browser.post("/api/settings/api-keys", json=form), 201)["key"]
+    return key
 
 
 def log_in(
@@ -89,11 +92,13 @@ def create_invitation(
     """Create an invitation to the workspace. Returns the response to its owner."""
     form = {"email": email or f"{uuid4().hex}@example.com", "role": role}
     answer = tenant.browser.post("/api/settings/invitations", json=form)
-    return body_of(answer, 201)
+    invitation: dict[str, Any] = body_of(answer, 201)
+    return invitation
 
 
 def token_of(invitation: dict[str, Any]) -> str:
-    return invitation["url"].partition("/signup?invitation=")[2]
+    url: str = invitation["url"]
+    return url.partition("/signup?invitation=")[2]
 
 
 def join(tenant: Tenant, role: str = "member") -> httpx.Client:

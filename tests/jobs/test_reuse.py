@@ -144,7 +144,7 @@ def test_a_changed_goal_is_computed_anew(scene):
 def test_a_new_website_is_counted_at_once(scene, workspace):
     scene.story("0/A 60/B")
     funnel = scene.funnel("A", "B")
-    of_cache(scene, funnel)
+    from_cache(scene, funnel)
     other = add_website(scene.client, "Second")
     items = [scene.item(0, "A", "eve"), scene.item(9, "B", "eve")]
     answer = scene.client.post("/api/track", json={"websiteId": other, "events": items})

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from penstock.base.payment_providers import Provider
+from penstock.providers.table import PROVIDERS
 from tests.answers import body_of
 from tests.funnels.scenario import Scene, outcome
 from tests.providers.conftest import Json, Sender
