@@ -4,19 +4,13 @@ import json
 import re
 from datetime import UTC, datetime, timedelta
 from html import unescape
-from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
 from tests.cases import cases, questions_about_one_scene
-from tests.funnels.scenario import DAY_S, Scene
+from tests.web.reading import html_of, link_of, query_of, text_of, units_of
 
 PRO = {"property": "plan", "operator": "equals", "value": "pro"}
-
-
-@pytest.fixture
-def scene(workspace, clock):
-    return Scene(workspace, clock, ago_s=20 * DAY_S)
 
 
 @pytest.fixture
@@ -25,25 +19,6 @@ def funnel(scene):
     scene.story("0/A 7200/B", attempt="late", plan="pro", lang="fr")
     scene.story("0/A", attempt="lost", plan="basic", lang="de")
     return scene.attempts("A", "B", conversionWindowSeconds=86_400, breakdownProperties=["plan"])
-
-
-def html_of(workspace, path, name=None, **query):
-    headers = {"HX-Request": "true", "HX-Target": name} if name else {}
-    answer = workspace.browser.get(f"{path}?{urlencode(query)}", headers=headers)
-    assert answer.status_code == 200, answer.text
-    return answer.text
-
-
-def text_of(workspace, path, name=None, **query):
-    return " ".join(re.sub(r"<[^>]+>", " ", html_of(workspace, path, name, **query)).split())
-
-
-def link_of(html, text):
-    return next(
-        unescape(href)
-        for href, content in re.findall(r'<a [^>]*?href="([^"]*)"[^>]*>(.*?)</a>', html, re.DOTALL)
-        if text == " ".join(re.sub(r"<[^>]+>", " ", content).split())
-    )
 
 
 def figures_and_cohorts_answer_the_question_of_the_address(workspace, funnel):
@@ -69,16 +44,15 @@ def a_chip_removes_its_part_of_the_question(workspace, funnel):
         workspace, f"/funnels/{funnel}", filters=json.dumps([PRO, {**PRO, "value": "x"}])
     )
     href = re.search(r'href="([^"]*)"\s+aria-label="Remove the filter plan equals x"', html)[1]
-    query = parse_qs(urlsplit(unescape(href)).query)
-    assert json.loads(query["filters"][0]) == [PRO]
+    assert json.loads(query_of(href)["filters"]) == [PRO]
 
 
 def an_empty_breakdown_hides_the_tabs_of_cohorts(workspace, funnel):
-    page = text_of(workspace, f"/funnels/{funnel}", breakdown="", period="all", show="trend")
+    path, question = f"/funnels/{funnel}", {"breakdown": "", "period": "all", "show": "trend"}
+    page = text_of(workspace, path, **question)
     assert "Break down by nothing" in page
-    assert 'id="tab-cohorts"' not in html_of(
-        workspace, f"/funnels/{funnel}", "detail", breakdown="", period="all", show="trend"
-    )
+    part = html_of(workspace, path, "detail", **question)
+    assert 'id="tab-cohorts"' not in part
 
 
 def units_behind_a_number_keep_the_question(workspace, funnel):
@@ -89,19 +63,13 @@ def units_behind_a_number_keep_the_question(workspace, funnel):
         for href in re.findall(r'href="([^"]*/units\?[^"]*)"', html)
         if "step=2" in href and "outcome" not in href
     )
-    answer = workspace.browser.get(href, headers={"HX-Request": "true", "HX-Target": "list"})
-    assert re.findall(r'<td class="main"><a [^>]*><bdi>(.*?)</bdi>', answer.text) == ["won"]
+    assert units_of(html_of(workspace, href, "list")) == ["won"]
 
 
 def last_seven_settled_days_end_before_the_first_day_with_open_units(workspace, funnel, clock):
     page = html_of(workspace, f"/funnels/{funnel}", "overview", period="settled")
-    query = parse_qs(
-        urlsplit(re.search(r"/api/funnels/[^' ]*/results\?[^' ]*", unescape(page))[0]).query
-    )
-    start, end = (
-        datetime.fromisoformat(query[name][0].replace("Z", "+00:00"))
-        for name in ("startAt", "endAt")
-    )
+    query = query_of(re.search(r"/api/funnels/[^' ]*/results\?[^' ]*", unescape(page))[0])
+    start, end = (datetime.fromisoformat(query[name]) for name in ("startAt", "endAt"))
     now = datetime.fromtimestamp(clock() / 1000, UTC)
     assert end - start == timedelta(days=7)
     assert end == end.replace(hour=0, minute=0, second=0, microsecond=0)

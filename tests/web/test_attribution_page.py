@@ -8,7 +8,9 @@ from msgspec.json import decode
 
 from tests import user_agents
 from tests.funnels.scenario import Scene, step
+from tests.records import create, new_website
 from tests.tenant import visitor
+from tests.web.reading import html_of, without_tags
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
@@ -24,20 +26,14 @@ def funnel(workspace, clock):
 
 
 def figures_of(workspace, query):
-    headers = {"HX-Request": "true", "HX-Target": "figures"}
-    answer = workspace.browser.get(f"/attribution?{query}", headers=headers)
-    assert answer.status_code == 200, answer.text
-    return answer.text
+    return html_of(workspace, f"/attribution?{query}", "figures")
 
 
 def cells(text):
     """The text of each row's cells."""
     rows = re.findall(r"<tr>(.*?)</tr>", text, re.DOTALL)
     return [
-        [
-            re.sub(r"<[^>]+>", "", cell).strip()
-            for cell in re.findall(r"<td.*?</td>", row, re.DOTALL)
-        ]
+        [without_tags(cell) for cell in re.findall(r"<td.*?</td>", row, re.DOTALL)]
         for row in rows
         if "<td" in row
     ]
@@ -74,10 +70,10 @@ def test_the_page_names_what_it_cannot_use_and_asks_for_no_numbers_of_an_invalid
 
 
 def test_clicks_are_drawn_over_time_and_shown_as_a_table(workspace, server):
-    app = workspace.client.post("/api/settings/websites", json={"name": "App", "kind": "mobile"})
     link = {"name": "x", "slug": f"x-{workspace.website_id[-12:].lower()}", "utmSource": "<b>mail"}
-    body = {**link, "destinationPath": "/", "websiteId": app.json()["id"]}
-    workspace.client.post("/api/mobile/deferred-links", json=body).raise_for_status()
+    app_id = new_website(workspace.client, "App", "mobile")
+    body = {**link, "destinationPath": "/", "websiteId": app_id}
+    create(workspace.client, "/api/mobile/deferred-links", body)
     phone = visitor(server, {"User-Agent": user_agents.IOS["safari"]})
     for _ in range(2):
         phone.get(f"/l/{link['slug']}", follow_redirects=False)

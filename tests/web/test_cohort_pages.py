@@ -7,15 +7,14 @@ from html import unescape
 import pytest
 
 from tests.cases import cases
-from tests.funnels.scenario import Scene
-from tests.web.test_ad_hoc_pages import html_of, link_of, text_of
+from tests.records import create
+from tests.web.reading import html_of, link_of, text_of, units_of
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
 
 @pytest.fixture
-def funnel(workspace, clock):
-    scene = Scene(workspace, clock)
+def funnel(scene):
     scene.story("0/A 60/B", visitor="ann")
     scene.story("10/A", visitor="bob")
     return scene.funnel("A", "B", conversionWindowSeconds=3600)
@@ -26,9 +25,7 @@ def save(workspace, funnel):
     def save(**more):
         body = {"name": "Lost", "kind": "list", "funnelId": funnel, **more}
         body.setdefault("parameters", {"step": "1", "outcome": "droppedOff"})
-        answer = workspace.client.post("/api/cohorts", json=body)
-        assert answer.status_code == 201, answer.text
-        return answer.json()["id"]
+        return create(workspace.client, "/api/cohorts", body)["id"]
 
     return save
 
@@ -49,8 +46,7 @@ def test_the_page_of_a_cohort_leads_to_its_list_of_units(workspace, funnel, save
     html = html_of(workspace, f"/cohorts/{save()}")
     href = link_of(html, "a list of Scenario")
     assert href.startswith(f"/funnels/{funnel}/units?period=all")
-    units = workspace.browser.get(href, headers={"HX-Request": "true", "HX-Target": "list"}).text
-    assert re.findall(r'<td class="main"><a [^>]*><bdi>(.*?)</bdi>', units) == ["bob"]
+    assert units_of(html_of(workspace, href, "list")) == ["bob"]
     workspace.client.delete(f"/api/funnels/{funnel}")
     assert "a funnel that was deleted" in text_of(workspace, f"/cohorts/{save_id(workspace)}")
 
@@ -66,9 +62,7 @@ def test_the_menu_of_a_report_lists_cohorts_and_a_chip_removes_one(workspace, fu
     filtered = link_of(html, "Lost")
     page = workspace.browser.get(filtered).text
     assert "in cohort Lost" in page
-    figures = workspace.browser.get(
-        filtered, headers={"HX-Request": "true", "HX-Target": "overview"}
-    ).text
+    figures = html_of(workspace, filtered, "overview")
     assert re.search(r'id="entered"[^>]*>\s*<?[^<]*1', figures)
     rest = re.search(r'href="([^"]*)"\s+aria-label="Remove the filter in cohort Lost"', page)[1]
     assert "filters" not in rest

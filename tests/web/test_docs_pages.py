@@ -3,6 +3,7 @@
 import re
 
 from tests.cases import cases
+from tests.records import new_website
 
 
 def test_every_operation_of_the_openapi_document_is_on_the_page(server):
@@ -67,13 +68,9 @@ def test_every_link_within_a_page_leads_somewhere(server, path):
 
 
 def test_an_apps_page_leads_to_the_call_that_resolves_its_links(workspace, server):
-    app = workspace.browser.post(
-        "/api/settings/websites", json={"name": "App", "kind": "mobile"}
-    ).json()
-    page, docs = (
-        workspace.browser.get(path).text
-        for path in (f"/settings/websites/{app['id']}", "/api/docs")
-    )
+    app_id = new_website(workspace.browser, "App", "mobile")
+    page = workspace.browser.get(f"/settings/websites/{app_id}").text
+    docs = workspace.browser.get("/api/docs").text
     anchors = re.findall(r'href="/api/docs#([^"]+)"', page)
     assert "post-api-mobile-deferred-links-resolve" in anchors
     assert [anchor for anchor in anchors if f'id="{anchor}"' not in docs] == []

@@ -3,23 +3,26 @@
 import pytest
 
 from penstock.base.paging import MAX_PAGE_SIZE
+from tests.records import create
 from tests.tenant import Tenant
 from tests.waiting import eventually
+from tests.web.reading import html_of
 
 AT_MS = 1_777_629_600_000
 
 
 def begin(tenant: Tenant, destination: str) -> str:
-    answer = tenant.client.post("/api/exports", json={"destination": destination})
-    assert answer.status_code == 201, answer.text
-    export_id: str = answer.json()["id"]
+    export_id: str = create(tenant.client, "/api/exports", {"destination": destination})["id"]
     return export_id
 
 
 def page(tenant: Tenant) -> str:
-    answer = tenant.browser.get("/exports")
-    assert answer.status_code == 200, answer.text
-    return answer.text
+    return html_of(tenant, "/exports")
+
+
+def delete_visitor(tenant: Tenant) -> None:
+    person = {"websiteId": tenant.website_id, "visitorId": "v"}
+    tenant.client.post("/api/deletions", json=person).raise_for_status()
 
 
 def test_without_exports_the_page_says_how_to_make_one(workspace: Tenant) -> None:
@@ -43,8 +46,7 @@ def test_each_destination_has_its_last_export(workspace: Tenant) -> None:
     assert "1 May 2026" in text
     assert text.count("Not finished") == 1
     assert "people you have deleted" not in text
-    person = {"websiteId": workspace.website_id, "visitorId": "v"}
-    workspace.client.post("/api/deletions", json=person).raise_for_status()
+    delete_visitor(workspace)
     assert page(workspace).count("people you have deleted") == 2
 
 
@@ -56,8 +58,7 @@ def test_one_name_of_two_destinations_is_marked_only_where_people_can_remain(
     path = "/api/exports"
     old = {"destination": "host:/srv/acme", "destinationId": "old"}
     workspace.client.post(path, json=old).raise_for_status()
-    person = {"websiteId": workspace.website_id, "visitorId": "v"}
-    workspace.client.post("/api/deletions", json=person).raise_for_status()
+    delete_visitor(workspace)
     eventually(
         lambda: all(
             each["state"] == "done"
@@ -75,8 +76,8 @@ def test_one_name_of_two_destinations_is_marked_only_where_people_can_remain(
 @pytest.mark.full("many deletions")
 def test_the_deletion_of_a_person_counts_however_many_follow(workspace: Tenant) -> None:
     begin(workspace, "host:/srv/acme")
-    path, person = "/api/deletions", {"websiteId": workspace.website_id, "visitorId": "v"}
-    workspace.client.post(path, json=person).raise_for_status()
+    delete_visitor(workspace)
+    path = "/api/deletions"
     for number in range(MAX_PAGE_SIZE):
         span = {"websiteId": workspace.website_id, "from": AT_MS + number, "to": AT_MS + number + 1}
         workspace.client.post(path, json=span).raise_for_status()
@@ -90,7 +91,6 @@ def test_exports_of_another_workspace_are_not_shown(
 ) -> None:
     begin(other_workspace, "host:/srv/other")
     begin(workspace, "host:/srv/acme")
-    person = {"websiteId": other_workspace.website_id, "visitorId": "v"}
-    other_workspace.client.post("/api/deletions", json=person).raise_for_status()
+    delete_visitor(other_workspace)
     assert "people you have deleted" not in page(workspace)
     assert "host:/srv/other" not in page(workspace)

@@ -1,34 +1,21 @@
 """The address of a page: what it cannot use is named on the page, never dropped silently."""
 
-import re
-
 import pytest
 
 from tests.cases import cases
 from tests.funnels.scenario import Scene
 from tests.tenant import visitor
 from tests.test_tenancy import link_into_app
+from tests.web.reading import html_of, without_tags
 
 INVALID_PERIOD = "period=custom&start=2026-05-05&end=2026-05-01"
 MESSAGE = "The end date must not be before the start date."
 
 
 @pytest.fixture
-def scene(workspace, clock):
-    return Scene(workspace, clock)
-
-
-@pytest.fixture
 def funnel(scene):
     scene.story("0/A 60/B")
     return scene.funnel("A", "B")
-
-
-def part(workspace, path, name):
-    headers = {"HX-Request": "true", "HX-Target": name}
-    answer = workspace.browser.get(path, headers=headers)
-    assert answer.status_code == 200, answer.text
-    return answer.text
 
 
 @cases("page", ["report", "units", "link"])
@@ -48,7 +35,7 @@ def test_a_custom_period_that_ends_before_it_starts_is_an_error_at_its_field(
 
 
 def test_parts_of_an_invalid_period_have_no_numbers(workspace, funnel):
-    text = part(workspace, f"/funnels/{funnel}?{INVALID_PERIOD}", "overview")
+    text = html_of(workspace, f"/funnels/{funnel}?{INVALID_PERIOD}", "overview")
     assert MESSAGE in text
     assert 'id="step-1"' not in text
 
@@ -88,10 +75,7 @@ def test_a_report_of_a_website_that_is_gone_is_that_of_all(workspace, funnel, pa
     address = f"/funnels/{funnel}{path}?websiteId=web_gone"
     text = workspace.browser.get(address).text
     assert "This workspace has no website or app with this ID." in text
-    target = "list" if path else "overview"
-    headers = {"HX-Request": "true", "HX-Target": target}
-    part = workspace.browser.get(address, headers=headers).text
-    assert "Try again" not in part, part
+    assert "Try again" not in html_of(workspace, address, "list" if path else "overview")
 
 
 def test_a_valid_address_has_no_notice(workspace, funnel):
@@ -105,9 +89,9 @@ def test_the_pending_note_is_about_the_cohort_that_is_shown(workspace, clock):
     for number, plan in enumerate(("pro", "pro", "free")):
         scene.story("0/A", attempt=f"a{number}", plan=plan)
     path = f"/funnels/{scene.attempts('A', 'B', breakdownProperties=['plan'])}?period=all"
-    whole = part(workspace, path, "overview")
+    whole = html_of(workspace, path, "overview")
     assert "3 attempts still in progress" in whole
-    cohort = part(workspace, path + '&cohort={"plan":"free"}', "overview")
+    cohort = html_of(workspace, path + '&cohort={"plan":"free"}', "overview")
     assert "1 attempt still in progress" in cohort
     assert "3 attempts" not in cohort
 
@@ -127,7 +111,7 @@ def test_without_a_conversion_window_nobody_is_pending_or_drops_off(workspace, s
         scene.story("0/A", visitor=f"v{number}", plan="pro")
     scene.story("0/A 5/B", visitor="buyer", plan="pro")
     path = f"/funnels/{scene.funnel('A', 'B', breakdownProperties=['plan'])}?period=all"
-    text = re.sub(r"<[^>]+>", " ", part(workspace, f"{path}&show={show}", target))
+    text = without_tags(html_of(workspace, f"{path}&show={show}", target))
     for word in ("Pending", "pending", "Dropped off", "dropped off", "May still rise"):
         assert word not in text
     if target == "overview":
@@ -141,7 +125,7 @@ def test_without_a_conversion_window_nobody_is_pending_or_drops_off(workspace, s
 def test_with_a_conversion_window_pending_and_dropped_off_are_shown(workspace, scene):
     scene.story("0/A")
     path = f"/funnels/{scene.attempts('A', 'B')}?period=all"
-    text = part(workspace, path, "overview")
+    text = html_of(workspace, path, "overview")
     assert "Pending" in text
     assert "Dropped off" in text
 

@@ -7,13 +7,11 @@ import pytest
 from penstock.app import build_routes
 from penstock.web.nav import NAV
 from tests.cases import cases
+from tests.records import create, event_steps, new_website
 from tests.tenant import visitor
 from tests.test_tenancy import cohort, creator, link_into_app
 
-FUNNEL = {
-    "name": "Sign-up",
-    "steps": [{"type": "Event", "value": "signed_up"}, {"type": "Event", "value": "paid"}],
-}
+FUNNEL = {"name": "Sign-up", "steps": event_steps("signed_up", "paid")}
 SEGMENT = {"name": "Paying", "filters": [{"property": "plan", "operator": "is_set"}]}
 GOAL = {"name": "Paid", "match": {"type": "Event", "value": "paid"}}
 OPEN = {
@@ -35,6 +33,21 @@ def pages(services):
         if any(handler.opt.get("page") for handler in getattr(route, "route_handlers", ()))
     ]
     return sorted(route.path_format for route in routes)
+
+
+def ids_of_records(workspace):
+    """Create a record of each kind. Returns their IDs by the names that paths have for them."""
+    return {
+        "website_id": workspace.website_id,
+        "funnel_id": creator("/api/funnels", FUNNEL)(workspace),
+        "goal_id": creator("/api/goals", GOAL)(workspace),
+        "segment_id": creator("/api/segments", SEGMENT)(workspace),
+        "cohort_id": cohort(workspace),
+        "link_id": link_into_app(workspace),
+        "unit": "any",
+        "visitor_id": "ann",
+        "import_id": _import(workspace),
+    }
 
 
 def test_every_page_leads_to_the_log_in_and_back(services, server):
@@ -71,17 +84,7 @@ def test_head_of_a_page_needs_a_session_like_get(server):
 def test_every_record_of_another_workspace_is_a_404_page(services, workspace, other_workspace):
     event = {"websiteId": workspace.website_id, "event": "seen", "visitorId": "ann"}
     workspace.client.post("/api/v1/events", json=event).raise_for_status()
-    ids = {
-        "website_id": workspace.website_id,
-        "funnel_id": creator("/api/funnels", FUNNEL)(workspace),
-        "goal_id": creator("/api/goals", GOAL)(workspace),
-        "segment_id": creator("/api/segments", SEGMENT)(workspace),
-        "cohort_id": cohort(workspace),
-        "link_id": link_into_app(workspace),
-        "unit": "any",
-        "visitor_id": "ann",
-        "import_id": _import(workspace),
-    }
+    ids = ids_of_records(workspace)
     for path in (path for path in pages(services) if "{" in path):
         assert workspace.browser.get(path.format_map(ids)).status_code == 200, path
         foreign = other_workspace.browser.get(path.format_map(ids))
@@ -97,28 +100,18 @@ FOREIGN = "of-the-other"
 @pytest.mark.usefixtures("warehouse")
 def test_no_page_shows_anything_of_another_workspace(services, workspace, other_workspace):
     """With the IDs of its records in every parameter that pages read, and as whole pages do."""
-    website = {"name": FOREIGN, "kind": "web", "domain": f"{FOREIGN}.example.com"}
-    site = other_workspace.client.post("/api/settings/websites", json=website).json()["id"]
+    site = new_website(other_workspace.client, FOREIGN, domain=f"{FOREIGN}.example.com")
     event = {"websiteId": site, "event": FOREIGN, "visitorId": FOREIGN, "userId": FOREIGN}
     other_workspace.client.post("/api/v1/events", json=event).raise_for_status()
-    funnel = FUNNEL | {"name": FOREIGN}
-    other_funnel = other_workspace.client.post("/api/funnels", json=funnel).json()["id"]
-    other_workspace.client.post("/api/goals", json=GOAL | {"name": FOREIGN}).raise_for_status()
-    saved = {"name": FOREIGN, "kind": "list", "funnelId": other_funnel}
-    other_workspace.client.post("/api/cohorts", json=saved).raise_for_status()
-    segment = SEGMENT | {"name": FOREIGN}
-    other_segment = other_workspace.client.post("/api/segments", json=segment).json()["id"]
-    own = {
-        "website_id": workspace.website_id,
-        "funnel_id": creator("/api/funnels", FUNNEL)(workspace),
-        "goal_id": creator("/api/goals", GOAL)(workspace),
-        "segment_id": creator("/api/segments", SEGMENT)(workspace),
-        "cohort_id": cohort(workspace),
-        "link_id": link_into_app(workspace),
-        "unit": "any",
-        "visitor_id": "ann",
-        "import_id": _import(workspace),
-    }
+
+    def create_foreign(records, body):
+        return create(other_workspace.client, f"/api/{records}", body | {"name": FOREIGN})["id"]
+
+    other_funnel = create_foreign("funnels", FUNNEL)
+    create_foreign("goals", GOAL)
+    create_foreign("cohorts", {"kind": "list", "funnelId": other_funnel})
+    other_segment = create_foreign("segments", SEGMENT)
+    own = ids_of_records(workspace)
     foreign = {"websiteId": site, "website": site, "funnelId": other_funnel, "funnel": other_funnel}
     foreign["segment"] = other_segment
     assert FOREIGN in other_workspace.browser.get("/settings/websites").text

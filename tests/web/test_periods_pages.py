@@ -3,12 +3,13 @@
 import re
 from datetime import UTC, datetime, timedelta
 from html import unescape
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import urlsplit
 
 import pytest
 
 from tests.cases import cases, questions_about_one_scene
 from tests.funnels.scenario import DAY_S, Scene
+from tests.web.reading import html_of, query_of, text_of
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def scene(workspace, clock):
 
 
 @pytest.fixture
-def funnel(scene):
+def report(scene):
     """40 attempts on day 3, of which 10 completed, and 40 on day 4, of which 30 completed."""
     for day, completed in ((3, 10), (4, 30)):
         items = []
@@ -33,22 +34,12 @@ def funnel(scene):
                 for index, name in enumerate(names)
             ]
         scene.track(items)
-    return scene.attempts("A", "B", conversionWindowSeconds=DAY_S, breakdownProperties=["plan"])
+    more = {"conversionWindowSeconds": DAY_S, "breakdownProperties": ["plan"]}
+    return f"/funnels/{scene.attempts('A', 'B', **more)}"
 
 
 def day_of(scene, day):
     return scene.at(day * DAY_S)[:10]
-
-
-def html_of(workspace, funnel, name=None, **query):
-    headers = {"HX-Request": "true", "HX-Target": name} if name else {}
-    answer = workspace.browser.get(f"/funnels/{funnel}?{urlencode(query)}", headers=headers)
-    assert answer.status_code == 200, answer.text
-    return answer.text
-
-
-def text_of(*args, **query):
-    return " ".join(re.sub(r"<[^>]+>", " ", html_of(*args, **query)).split())
 
 
 def one_day(scene, day):
@@ -57,8 +48,8 @@ def one_day(scene, day):
     return {"period": "custom", "start": date, "end": date, "timezone": "UTC"}
 
 
-def figures_steps_cohorts_and_days_are_shown_for_both_periods(workspace, scene, funnel):
-    text = text_of(workspace, funnel, "periods", **one_day(scene, 4), compare="previous")
+def figures_steps_cohorts_and_days_are_shown_for_both_periods(workspace, scene, report):
+    text = text_of(workspace, report, "periods", **one_day(scene, 4), compare="previous")
     assert (
         "75.0% of 40 settled attempts completed, 50.0 points more than on the day before "
         "(95%: 28.5 to 65.3)." in text
@@ -68,27 +59,27 @@ def figures_steps_cohorts_and_days_are_shown_for_both_periods(workspace, scene, 
     assert "2 B 30 10 before 75.0% 25.0% before +50.0" in text
     assert "pro 40 40 before 75.0% 25.0% before +50.0" in text
     assert 'id="periods-trend"' in html_of(
-        workspace, funnel, "periods", **one_day(scene, 4), compare="previous"
+        workspace, report, "periods", **one_day(scene, 4), compare="previous"
     )
 
 
-def few_settled_units_are_too_early_to_say(workspace, scene, funnel):
-    text = text_of(workspace, funnel, "periods", **one_day(scene, 5), compare="previous")
+def few_settled_units_are_too_early_to_say(workspace, scene, report):
+    text = text_of(workspace, report, "periods", **one_day(scene, 5), compare="previous")
     assert "It is too early to compare" in text
     assert "Too early to say" in text
 
 
-def the_earlier_period_can_start_on_a_date_or_lie_a_year_back(workspace, scene, funnel):
+def the_earlier_period_can_start_on_a_date_or_lie_a_year_back(workspace, scene, report):
     own = text_of(
         workspace,
-        funnel,
+        report,
         "periods",
         **one_day(scene, 6),
         compare="custom",
         compareStart=day_of(scene, 3),
     )
     assert "Entered 0 40 before" in own
-    page = html_of(workspace, funnel, "periods", **one_day(scene, 4), compare="year")
+    page = html_of(workspace, report, "periods", **one_day(scene, 4), compare="year")
     heading = re.search(r"<h2>Compared with.*?</h2>", page, re.DOTALL)[0]
     [first, last] = re.findall(r'datetime="(\d+)-(\d+-\d+)', heading)
     year, month_and_day = day_of(scene, 4).split("-", 1)
@@ -108,30 +99,30 @@ def the_earlier_period_can_start_on_a_date_or_lie_a_year_back(workspace, scene, 
         ),
     ],
 )
-def test_a_comparison_that_is_not_possible_says_why(workspace, funnel, query, reason):
-    assert reason in text_of(workspace, funnel, "periods", timezone="UTC", **query)
+def test_a_comparison_that_is_not_possible_says_why(workspace, report, query, reason):
+    assert reason in text_of(workspace, report, "periods", timezone="UTC", **query)
 
 
 def test_without_a_window_the_page_offers_one(workspace, scene):
-    funnel = scene.funnel("A", "B", conversionWindowSeconds=None)
-    page = html_of(workspace, funnel, "periods", timezone="UTC", compare="previous")
+    report = f"/funnels/{scene.funnel('A', 'B', conversionWindowSeconds=None)}"
+    page = html_of(workspace, report, "periods", timezone="UTC", compare="previous")
     assert "Without a conversion window, no visitor settles" in page
     assert "window=30d" in page
 
 
-def the_verdict_leads_to_the_comparison(workspace, scene, funnel):
-    page = html_of(workspace, funnel, "verdict", **one_day(scene, 4))
+def the_verdict_leads_to_the_comparison(workspace, scene, report):
+    page = html_of(workspace, report, "verdict", **one_day(scene, 4))
     href = unescape(re.search(r'href="([^"]*)"[^>]*><bdi>50.0 points more than', page)[1])
     assert urlsplit(href).fragment == "periods"
-    query = {name: values[0] for name, values in parse_qs(urlsplit(href).query).items()}
+    query = query_of(href)
     assert query == {**one_day(scene, 4), "compare": "previous"}
     assert "50.0 points more than on the day before" in text_of(
-        workspace, funnel, "periods", **query
+        workspace, report, "periods", **query
     )
 
 
-def a_report_that_is_not_compared_has_no_comparison(workspace, scene, funnel):
-    assert 'id="periods"' not in html_of(workspace, funnel, **one_day(scene, 4))
+def a_report_that_is_not_compared_has_no_comparison(workspace, scene, report):
+    assert 'id="periods"' not in html_of(workspace, report, **one_day(scene, 4))
 
 
 test_pages_of_two_periods = pytest.mark.usefixtures("warehouse")(

@@ -12,17 +12,14 @@ from penstock.warehouse.client import Warehouse
 from tests.cases import cases
 from tests.funnels.scenario import Scene
 from tests.recording_warehouse import ENDLESS, RecordingWarehouse
+from tests.records import event_steps
 from tests.waiting import eventually
+from tests.web.reading import html_of
 
 
 @pytest.fixture
 def warehouse(warehouse: Warehouse) -> RecordingWarehouse:
     return RecordingWarehouse(warehouse)
-
-
-@pytest.fixture
-def scene(workspace, clock):
-    return Scene(workspace, clock)
 
 
 @pytest.fixture
@@ -33,22 +30,20 @@ def funnel(scene):
 
 def test_the_page_itself_waits_for_no_report(workspace, funnel, warehouse):
     with warehouse.running_before_reports(ENDLESS):
-        page = workspace.browser.get(f"/funnels/{funnel}?period=all")
-    assert page.status_code == 200
-    assert 'id="overview"' in page.text
-    assert 'aria-busy="true"' in page.text
+        page = html_of(workspace, f"/funnels/{funnel}?period=all")
+    assert 'id="overview"' in page
+    assert 'aria-busy="true"' in page
 
 
 def test_a_part_that_takes_too_long_says_so_and_offers_less(workspace, client, funnel, warehouse):
     client.patch("/api/settings/workspace", json={"queryTimeoutSeconds": 0.5})
-    as_part = {"headers": {"HX-Request": "true", "HX-Target": "overview"}}
+    path = f"/funnels/{funnel}?period=all"
     with warehouse.running_before_reports(ENDLESS):
-        part = workspace.browser.get(f"/funnels/{funnel}?period=all", **as_part)
-    assert part.status_code == 200
+        part = html_of(workspace, path, "overview")
     for text in ("This takes too long", "0.5 seconds", "Show last 7 days", "Try again"):
-        assert text in part.text
+        assert text in part
     client.patch("/api/settings/workspace", json={"queryTimeoutSeconds": None})
-    assert 'id="step-1"' in workspace.browser.get(f"/funnels/{funnel}?period=all", **as_part).text
+    assert 'id="step-1"' in html_of(workspace, path, "overview")
 
 
 @cases(
@@ -65,20 +60,10 @@ def test_a_part_that_takes_too_long_says_so_and_offers_less(workspace, client, f
 )
 def test_invalid_query_parameters_are_ignored_or_reported_in_the_part(workspace, funnel, query):
     for target in ("overview", "detail"):
-        part = workspace.browser.get(
-            f"/funnels/{funnel}?show=times&{query}",
-            headers={"HX-Request": "true", "HX-Target": target},
-        )
-        assert part.status_code == 200, part.text
+        html_of(workspace, f"/funnels/{funnel}?show=times&{query}", target)
 
 
 ALL_TIME = "period=all&timezone=UTC"
-
-
-def the_part(workspace, path, name):
-    answer = workspace.browser.get(path, headers={"HX-Request": "true", "HX-Target": name})
-    assert answer.status_code == 200, answer.text
-    return answer.text
 
 
 class Report:
@@ -90,15 +75,13 @@ class Report:
     def load_parts(self):
         """As the browser does in a page without them. Returns them as they are from the cache."""
         for _ in range(2):
-            the_part(self.workspace, self.path, "verdict")
-            parts = [the_part(self.workspace, self.path, name) for name in ("overview", "detail")]
+            html_of(self.workspace, self.path, "verdict")
+            parts = [html_of(self.workspace, self.path, name) for name in ("overview", "detail")]
         return parts
 
     @property
     def page(self):
-        answer = self.workspace.browser.get(self.path)
-        assert answer.status_code == 200, answer.text
-        return answer.text
+        return html_of(self.workspace, self.path)
 
     @property
     def entered(self):
@@ -138,7 +121,7 @@ def test_a_cached_page_has_its_comparison_with_an_earlier_period(workspace, scen
     report = Report(workspace, scene.attempts("A", "B"), "period=7d&timezone=UTC&compare=previous")
     for _ in range(2):
         report.load_parts()
-        the_part(workspace, report.path, "periods")
+        html_of(workspace, report.path, "periods")
     with warehouse.running_before_reports(ENDLESS):
         page = report.page
     assert "aria-busy" not in page
@@ -151,7 +134,7 @@ def test_a_cached_page_does_not_wait_for_a_turn_in_the_engine(workspace, funnel,
     with ThreadPoolExecutor() as threads, warehouse.holding() as held:
         for period in ("7d", "30d"):
             path = f"/funnels/{funnel}?period={period}"
-            threads.submit(the_part, workspace, path, "overview")
+            threads.submit(html_of, workspace, path, "overview")
         eventually(lambda: held.statements == 2)  # all that one workspace may run
         assert report.entered == 1
 
@@ -166,9 +149,8 @@ def test_a_new_tab_another_time_zone_and_a_changed_funnel_load_what_is_not_cache
     assert 'id="step-1"' in page
     assert page.count("aria-busy") == 2  # the tab, and the verdict after it
     assert Report(workspace, funnel, "period=all").entered is None  # in the reader's time zone
-    steps = [{"type": "Event", "value": name} for name in ("B", "A")]
-    answer = workspace.client.put(f"/api/funnels/{funnel}", json={"name": "New", "steps": steps})
-    answer.raise_for_status()
+    body = {"name": "New", "steps": event_steps("B", "A")}
+    workspace.client.put(f"/api/funnels/{funnel}", json=body).raise_for_status()
     assert report.entered is None
 
 
@@ -222,4 +204,4 @@ def test_an_error_appears_in_the_part_that_loads(workspace, funnel):
     report = Report(workspace, funnel, f'{ALL_TIME}&cohort={{"nothing":1}}')
     report.load_parts()
     assert report.page.count("aria-busy") == 3
-    assert "Try again" in the_part(workspace, report.path, "overview")
+    assert "Try again" in html_of(workspace, report.path, "overview")

@@ -3,15 +3,10 @@
 import pytest
 
 from tests.cases import cases, questions_about_one_scene
-from tests.funnels.scenario import DAY_S, Scene, step
-from tests.web.test_settled_pages import text_of
+from tests.funnels.scenario import step
+from tests.web.reading import text_of
 
 pytestmark = pytest.mark.usefixtures("warehouse")
-
-
-@pytest.fixture
-def scene(workspace, clock):
-    return Scene(workspace, clock, ago_s=10 * DAY_S)
 
 
 @pytest.fixture

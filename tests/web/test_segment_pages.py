@@ -5,10 +5,9 @@ import json
 import pytest
 
 from tests.cases import questions_about_one_scene
-from tests.funnels.scenario import DAY_S, Scene
 from tests.funnels.test_internal_traffic import leave_out
 from tests.funnels.test_segments import save
-from tests.web.test_ad_hoc_pages import html_of, link_of, text_of
+from tests.web.reading import html_of, link_of, text_of
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
@@ -16,11 +15,6 @@ PRO = {"property": "plan", "operator": "equals", "value": "pro"}
 GERMAN = {"property": "lang", "operator": "equals", "value": "de"}
 STAFF = {"property": "staff", "operator": "is_true"}
 PERIOD = {"period": "all", "timezone": "UTC"}
-
-
-@pytest.fixture
-def scene(workspace, clock):
-    return Scene(workspace, clock, ago_s=20 * DAY_S)
 
 
 @pytest.fixture

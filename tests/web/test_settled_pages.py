@@ -6,6 +6,7 @@ import pytest
 
 from tests.cases import cases, questions_about_one_scene
 from tests.funnels.scenario import DAY_S, Scene
+from tests.web.reading import html_of, text_of
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
@@ -28,13 +29,6 @@ def funnel(scene):
     scene.story(f"{later}/A {later + 60}/B", attempt="early", plan="new")
     scene.story(f"{later}/A", attempt="open", plan="new")
     return scene.attempts("A", "B", conversionWindowSeconds=WEEK_S, breakdownProperties=["plan"])
-
-
-def text_of(workspace, path, name=None):
-    headers = {"HX-Request": "true", "HX-Target": name} if name else {}
-    answer = workspace.browser.get(path, headers=headers)
-    assert answer.status_code == 200, answer.text
-    return " ".join(re.sub(r"<[^>]+>", " ", answer.text).split())
 
 
 def the_figures_show_the_rate_of_settled_attempts_and_the_others_apart(workspace, funnel):
@@ -61,8 +55,7 @@ def test_the_hatched_part_equals_the_number_beside_it(workspace, scene, bars):
     scene.story(f"{later}/A {later + 60}/B", attempt="at B")
     funnel = scene.attempts("A", "B", "C", conversionWindowSeconds=WEEK_S)
     path = f"/funnels/{funnel}?period=all&bars={bars}"
-    page = workspace.browser.get(path, headers={"HX-Request": "true", "HX-Target": "overview"}).text
-    [_, *steps] = page.split('<li class="step"')
+    [_, *steps] = html_of(workspace, path, "overview").split('<li class="step"')
     whole = {"overall": [3, 3, 3], "steps": [3, 3, 2]}[bars]
     for step, units in zip(steps[1:], whole[1:], strict=True):
         hatched = re.search(r'class="pending"[^>]*\swidth="([\d.]+)%"', step)

@@ -8,13 +8,11 @@ from html import unescape
 import pytest
 
 from tests.cases import cases
-from tests.funnels.scenario import Scene
-from tests.web.test_ad_hoc_pages import html_of
+from tests.web.reading import html_of, units_of
 
 
 @pytest.fixture
-def funnel(workspace, clock):
-    scene = Scene(workspace, clock)
+def funnel(scene):
     scene.story("0/A 60/B 900/other", attempt="won")
     scene.story("10/A", attempt="lost")
     scene.story("20/A 700/other", attempt="left")
@@ -22,10 +20,6 @@ def funnel(workspace, clock):
 
 
 OTHER_ORDERS = pytest.mark.full("other orders")
-
-
-def listed(html):
-    return re.findall(r'<td class="main"><a [^>]*><bdi>(.*?)</bdi>', html)
 
 
 @pytest.mark.usefixtures("warehouse")
@@ -45,7 +39,7 @@ def test_a_list_and_its_file_have_the_units_of_the_address_in_its_order(
 ):
     path = f"/funnels/{funnel}/units"
     list_html = html_of(workspace, path, "list", period="all", **query)
-    assert listed(list_html) == expected
+    assert units_of(list_html) == expected
     href = unescape(re.search(r'download\s+href="([^"]*)"', list_html)[1])
     answer = workspace.browser.get(href)
     assert answer.status_code == 200, answer.text

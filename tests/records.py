@@ -1,0 +1,50 @@
+"""Records and events that tests create over HTTP, with any client that may create them."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import httpx
+
+Json = dict[str, Any]
+
+
+def create(client: httpx.Client, records: str, body: Json) -> Json:
+    """Create a record and return it. records: path of the records, such as `/api/goals`."""
+    answer = client.post(records, json=body)
+    assert answer.status_code == 201, answer.text
+    record: Json = answer.json()
+    return record
+
+
+def new_website(client: httpx.Client, name: str = "Shop", kind: str = "web", **more: Any) -> str:
+    """Create a website or app and return its ID."""
+    body = {"name": name, "kind": kind, **more}
+    website_id: str = create(client, "/api/settings/websites", body)["id"]
+    return website_id
+
+
+def new_key(client: httpx.Client, **more: Any) -> str:
+    """Create an API key and return its secret. The client must have a session."""
+    key: str = create(client, "/api/settings/api-keys", {"name": "tests", **more})["key"]
+    return key
+
+
+def event_steps(*names: str) -> list[Json]:
+    """Return a step for each name of an event."""
+    return [{"type": "Event", "value": name} for name in names]
+
+
+def track(client: httpx.Client, website_id: str, **item: Any) -> Json:
+    """Track an item as the client script does, by default an event."""
+    answer = client.post("/api/track", json={"websiteId": website_id, "type": "event", **item})
+    assert answer.status_code == 202, answer.text
+    receipt: Json = answer.json()
+    return receipt
+
+
+def send_events(client: httpx.Client, events: Iterable[Json], key: str | None = None) -> None:
+    """Send events as a backend does; all are accepted. key: if the client sends none."""
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    body = {"events": list(events)}
+    answer = client.post("/api/v1/events/batch", json=body, headers=headers)
+    assert answer.json()["accepted"] == len(body["events"]), answer.text
