@@ -1,9 +1,12 @@
 """Records and events that tests create over HTTP, with any client that may create them."""
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
 import httpx
+
+from tests.waiting import eventually
 
 Json = dict[str, Any]
 
@@ -27,6 +30,28 @@ def new_key(client: httpx.Client, **more: Any) -> str:
     """Create an API key and return its secret. The client must have a session."""
     key: str = create(client, "/api/settings/api-keys", {"name": "tests", **more})["key"]
     return key
+
+
+def ndjson(lines: Iterable[Json]) -> bytes:
+    """Return a file with an object on each line."""
+    return "".join(json.dumps(line) + "\n" for line in lines).encode()
+
+
+def send_file(
+    client: httpx.Client,
+    content: bytes,
+    media_type: str,
+    query: dict[str, str],
+    state: str | None = None,
+) -> str:
+    """Send a file to import and return the ID of its import. state: waits until it is reached."""
+    headers = {"Content-Type": media_type}
+    answer = client.post("/api/imports", params=query, content=content, headers=headers)
+    assert answer.is_success, answer.text
+    import_id: str = answer.json()["id"]
+    path = f"/api/imports/{import_id}"
+    eventually(lambda: state in (None, client.get(path).json()["state"]))
+    return import_id
 
 
 def event_steps(*names: str) -> list[Json]:

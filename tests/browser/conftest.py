@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from tests.browser.chromium import LAUNCH
 from tests.browser.demo import Demo
 from tests.browser.watching import Watch
+from tests.records import new_website
 from tests.serving import Served, http_client
 from tests.tenant import PASSWORD
 from tests.waiting import PATIENCE_S
@@ -168,12 +169,25 @@ def signed_in(account, page, watch) -> Page:
     return page
 
 
+@pytest.fixture
+def website(account) -> str:
+    """The ID of a website of `account`."""
+    return new_website(account.client)
+
+
 @pytest.fixture(scope="session")
 def demo(starts_service: None, tmp_path_factory) -> Iterator[Demo]:
     """The demo data. Tests must only read it."""
     running = Demo(tmp_path_factory.mktemp("demo"))
     yield running
     running.close()
+
+
+@pytest.fixture
+def demo_page(demo, page, watch) -> Page:
+    """A page whose browser has the session of the demo's account."""
+    sign_in(page.context, demo.url, demo.session)
+    return page
 
 
 @pytest.fixture
@@ -194,3 +208,8 @@ def watch(page) -> Iterator[Watch]:
 
 def sign_in(context: BrowserContext, url: str, session: str) -> None:
     context.add_cookies([{"name": "service_session", "value": session, "url": url}])
+
+
+def confirm(page: Page, button: str, dialog: str | None = None) -> None:
+    """Press a button of the open dialog, which may have to have a name."""
+    page.get_by_role("dialog", name=dialog).get_by_role("button", name=button).click()

@@ -1,12 +1,11 @@
 """Data for the pages: the shop from `penstock demo`, and some extra records."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
+from tests.records import create, ndjson, new_website, send_file, track
 from tests.serving import Served
-from tests.waiting import eventually
 
 APP = {
     "kind": "mobile",
@@ -84,7 +83,7 @@ def checkouts() -> bytes:
         {"event": "Newsletter Opened", "properties": {"time": "yesterday", "distinct_id": "ada"}},
         {"event": "Order Paid", "properties": {"time": 1_714_557_600, "distinct_id": {"id": 1}}},
     ]
-    return "".join(json.dumps(line) + "\n" for line in lines).encode()
+    return ndjson(lines)
 
 
 class Demo:
@@ -97,32 +96,24 @@ class Demo:
         assert login is not None
         self.email, self.password = login[1], login[2]
         client = self.service.client
-        client.post(
-            "/api/auth/login", json={"email": self.email, "password": self.password}
-        ).raise_for_status()
+        form = {"email": self.email, "password": self.password}
+        client.post("/api/auth/login", json=form).raise_for_status()
         websites = {
             website["name"]: website["id"]
             for website in client.get("/api/settings/websites").json()["data"]
         }
-        invitation = client.post(
-            "/api/settings/invitations", json={"email": "bob@example.com"}
-        ).json()
+        invited = {"email": "bob@example.com"}
+        invitation = create(client, "/api/settings/invitations", invited)
+        links = client.get("/api/mobile/deferred-links", params={"search": "spring-sale"}).json()
         self.ids = {
-            "segment": client.post("/api/segments", json=SEGMENT).json()["id"],
-            "goal": client.post("/api/goals", json=GOAL).json()["id"],
-            "link": client.get(
-                "/api/mobile/deferred-links", params={"search": "spring-sale"}
-            ).json()["data"][0]["id"],
+            "segment": create(client, "/api/segments", SEGMENT)["id"],
+            "goal": create(client, "/api/goals", GOAL)["id"],
+            "link": links["data"][0]["id"],
             "website": websites["Acme shop"],
-            "app": client.post("/api/settings/websites", json=APP).json()["id"],
+            "app": new_website(client, **APP),
             **self._report(),
-            "blog": client.post(
-                "/api/settings/websites",
-                json={"kind": "web", "name": "Blog", "domain": "blog.example.com"},
-            ).json()["id"],
-            "silent": client.post(
-                "/api/settings/websites", json={"kind": "web", "name": "Forum"}
-            ).json()["id"],
+            "blog": new_website(client, "Blog", domain="blog.example.com"),
+            "silent": new_website(client, "Forum"),
             "invitation": invitation["url"].partition("=")[2],
             "visitor": "bob-on-his-phone",
             "property": "checkoutId",
@@ -135,41 +126,24 @@ class Demo:
         self.ids["started"] = self._check("mixpanel-2024-06.json")
         for name, columns in MAPPINGS.items():
             mapping = {"name": name, "mapping": {"columns": columns}}
-            client.post("/api/import-mappings", json=mapping).raise_for_status()
+            create(client, "/api/import-mappings", mapping)
         self.service.client.post(f"/api/imports/{self.ids['started']}/start").raise_for_status()
 
     def _live(self) -> None:
         """Create a merged visitor, page views, an event, and rejected events."""
         client = self.service.client
-        visitor = {"websiteId": self.ids["blog"], "visitorId": "bob-on-his-phone"}
+        blog = self.ids["blog"]
+        visitor = {"websiteId": blog, "visitorId": "bob-on-his-phone"}
+        bob = {"userId": "bob", "traits": {"plan": "pro", "city": "Köln"}}
         for visitor_id in ("bob-on-his-phone", "bob-at-work"):
-            identity = {
-                "websiteId": self.ids["blog"],
-                "visitorId": visitor_id,
-                "userId": "bob",
-                "traits": {"plan": "pro", "city": "Köln"},
-            }
+            identity = {"websiteId": blog, "visitorId": visitor_id, **bob}
             client.post("/api/identify", json=identity).raise_for_status()
+        own = {"website_id": blog, "visitorId": "bob-on-his-phone"}
         for path in ("/posts/calm", "/posts/funnels", "/newsletter"):
-            client.post(
-                "/api/track",
-                json={
-                    **visitor,
-                    "type": "pageview",
-                    "path": path,
-                    "url": f"https://blog.example.com{path}",
-                },
-            )
+            url = f"https://blog.example.com{path}"
+            track(client, **own, type="pageview", path=path, url=url)
         properties = {"plan": "pro", "tags": ["calm", "funnels"], "price": 12.5}
-        client.post(
-            "/api/track",
-            json={
-                **visitor,
-                "type": "event",
-                "name": "newsletter_subscribed",
-                "properties": properties,
-            },
-        ).raise_for_status()
+        track(client, **own, name="newsletter_subscribed", properties=properties)
         for invalid in (
             {**visitor, "type": "event"},
             {**visitor, "type": "event", "name": "paid", "timestamp": "yesterday", "colour": "red"},
@@ -185,27 +159,17 @@ class Demo:
             [*lines, line.format("paid", "yesterday"), '{"type": "event", "colour": "red"}\n']
         ).encode()
         query = {"websiteId": website_id, "fileName": "newsletter-2024.ndjson"}
-        answer = client.post(
-            "/api/imports",
-            params=query,
-            content=body,
-            headers={"Content-Type": "application/x-ndjson"},
-        )
-        span = {
-            "websiteId": website_id,
-            "from": "2023-01-01T00:00:00Z",
-            "to": "2023-07-01T00:00:00Z",
-        }
-        client.post("/api/deletions", json=span).raise_for_status()
+        import_id = send_file(client, body, "application/x-ndjson", query)
+        span = {"from": "2023-01-01T00:00:00Z", "to": "2023-07-01T00:00:00Z"}
+        create(client, "/api/deletions", {"websiteId": website_id, **span})
         self._export("s3://backups/acme", is_complete=True)
         self._export("warehouse-1:/srv/penstock/acme", is_complete=False)
-        import_id: str = answer.json()["id"]
         return import_id
 
     def _export(self, destination: str, *, is_complete: bool) -> None:
         """Record an export, as `penstock export` does."""
         client = self.service.client
-        export = client.post("/api/exports", json={"destination": destination}).json()
+        export = create(client, "/api/exports", {"destination": destination})
         query = {"websiteId": self.ids["blog"], "exportId": export["id"]}
         client.get("/api/exports/days", params=query).raise_for_status()
         if is_complete:
@@ -217,24 +181,11 @@ class Demo:
         """Send a file for its dry run, by default an export of checkouts. Returns the ID of the
         import once the dry run has ended.
         """
-        client = self.service.client
-        answer = client.post(
-            "/api/imports",
-            params={
-                "websiteId": self.ids["blog"],
-                "fileName": file_name,
-                "format": file_format,
-                "dryRun": "true",
-            },
-            content=content or checkouts(),
-            headers={
-                "Content-Type": "text/csv" if file_format == "csv" else "application/x-ndjson"
-            },
-        )
-        import_id: str = answer.json()["id"]
-        path = f"/api/imports/{import_id}"
-        eventually(lambda: client.get(path).json()["state"] == "checked")
-        return import_id
+        query = {"websiteId": self.ids["blog"], "fileName": file_name, "format": file_format}
+        query["dryRun"] = "true"
+        media_type = "text/csv" if file_format == "csv" else "application/x-ndjson"
+        file = content or checkouts()
+        return send_file(self.service.client, file, media_type, query, "checked")
 
     def _report(self) -> dict[str, str]:
         """Create the checkout funnel and an attempt with a skipped event. Returns their IDs."""
@@ -248,7 +199,7 @@ class Demo:
         ).json()["data"]
         cohort = {"name": "Lost at step 2", "kind": "list", "funnelId": funnel}
         lost = {"step": "2", "outcome": "droppedOff"}
-        saved = self.service.client.post("/api/cohorts", json={**cohort, "parameters": lost}).json()
+        saved = create(self.service.client, "/api/cohorts", {**cohort, "parameters": lost})
         return {"funnel": funnel, "unit": skipped[0]["unit"], "cohort": saved["id"]}
 
     @property

@@ -12,9 +12,9 @@ from penstock.metadb.snapshot import SQLITE_FILE
 from penstock.metadb.tables import metadata
 from tests import user_agents
 from tests.links.conftest import APP, LINKS
+from tests.records import ndjson, new_website, send_events, send_file, track
 from tests.serving import Served, http_client
 from tests.tenant import PASSWORD
-from tests.waiting import eventually
 
 HOSTILE = [
     "<script>document.title='run'</script>",
@@ -62,14 +62,9 @@ class Workspace:
         form = {"email": self.email, "password": PASSWORD, "workspaceName": self.name}
         self._id = self._send("/api/auth/signup", form)["workspace"]["id"]
         self._key = self._send("/api/settings/api-keys", {"name": self.name})["key"]
-        website = self._send(
-            "/api/settings/websites", {"name": self.name, "kind": "web", "identityScope": self.name}
-        )["id"]
-        blog = self._send(
-            "/api/settings/websites",
-            {"name": self.name, "kind": "web", "domain": f"{'w' * 63}.example.com"},
-        )["id"]
-        silent = self._send("/api/settings/websites", {"name": self.name, "kind": "web"})["id"]
+        website = new_website(self.http, self.name, identityScope=self.name)
+        blog = new_website(self.http, self.name, domain=f"{'w' * 63}.example.com")
+        silent = new_website(self.http, self.name)
         invitation = self._send("/api/settings/invitations", {"email": f"y{self.email[1:]}"})["url"]
         encoded = quote(self.text, safe="")
         self.ids: dict[str, str] = {
@@ -123,10 +118,8 @@ class Workspace:
 
     def _track(self, website: str) -> None:
         """Send events from a browser: some that are accepted and one that is rejected."""
-        text, seen = (
-            self.text,
-            {"websiteId": website, "visitorId": self.text, "sessionId": self.text},
-        )
+        text = self.text
+        seen = {"websiteId": website, "visitorId": text, "sessionId": text}
         where = {"url": f"https://example.com/{text}?a={text}", "referrer": text, "title": text}
         utm = dict.fromkeys(
             ("utmSource", "utmMedium", "utmCampaign", "utmContent", "utmTerm"), text
@@ -150,13 +143,8 @@ class Workspace:
         def event(attempt: str, name: str, ago_ms: int, **more: Any) -> dict[str, Any]:
             properties = {text: attempt, f"plan {text[:150]}": text, **more}
             known = {"userId": text, "externalSessionId": text, "country": text, "region": text}
-            return {
-                "websiteId": website,
-                "event": name,
-                "timestamp": now_ms - ago_ms,
-                "properties": properties,
-                **known,
-            }
+            sent = {"event": name, "timestamp": now_ms - ago_ms, "properties": properties}
+            return {"websiteId": website, **sent, **known}
 
         events = [
             event(text, text, 3 * HOUR_MS),
@@ -166,23 +154,15 @@ class Workspace:
             event(text[:100], "between", HOUR_MS),
             event(text[:99], text, 24 * 9 * HOUR_MS),
         ]
+        send_events(self.http, events, self._key)
         bearer = {"Authorization": f"Bearer {self._key}"}
-        assert (
-            self._send("/api/v1/events/batch", {"events": events}, headers=bearer)["rejected"] == 0
-        )
         paid = event(text, text, HOUR_MS) | {"transactionId": text, "amount": 5, "currency": "EUR"}
         self._send("/api/v1/transactions", paid, headers=bearer)
 
     def _identify(self, website: str) -> None:
         """Create a user with two visitors, one merged into the other."""
         for visitor_id in (self.text, f"other {self.text[:150]}"):
-            seen = {
-                "websiteId": website,
-                "visitorId": visitor_id,
-                "type": "event",
-                "name": self.text,
-            }
-            self._send("/api/track", seen)
+            track(self.http, website, visitorId=visitor_id, name=self.text)
             user = {"userId": self.text, "traits": {self.text: self.text}}
             self._send("/api/identify", {"websiteId": website, "visitorId": visitor_id, **user})
 
@@ -237,10 +217,8 @@ class Workspace:
         text = self.text
         text_for_url = "plain" if "\u202e" in text else text
         store = f"https://apps.apple.com/app/id1?{''.join(text.split())}"
-        self.ids["app"] = self._send(
-            "/api/settings/websites",
-            {**APP, "name": self.name, "kind": "mobile", "appStoreUrl": store},
-        )["id"]
+        app = {**APP, "name": self.name, "kind": "mobile", "appStoreUrl": store}
+        self.ids["app"] = new_website(self.http, **app)
         kind = next(name for name, value in TEXTS.items() if value == text)
         link = {
             "websiteId": self.ids["app"],
@@ -258,23 +236,14 @@ class Workspace:
             f"/l/{created['slug']}",
             headers={"User-Agent": user_agents.IOS["safari"], "Referer": "https://example.com/"},
         )
-        app_open = {
-            "websiteId": self.ids["app"],
-            "platform": "ios",
-            "osVersion": text,
-            "appVersion": text,
-            "firstOpen": False,
-        }
+        own = dict.fromkeys(("osVersion", "appVersion", "installId", "visitorId"), text)
+        app_open = {"websiteId": self.ids["app"], "platform": "ios", "firstOpen": False, **own}
         for address in (created["hostedUrl"], f"https://example.com/{text}"):
-            self._send(
-                f"{LINKS}/resolve",
-                {**app_open, "installId": text, "visitorId": text, "url": address},
-            )
+            self._send(f"{LINKS}/resolve", {**app_open, "url": address})
 
     def _check(self, query: dict[str, str], lines: list[dict[str, Any]]) -> str:
         """Send lines for a dry run. Returns the ID of the import once it has ended."""
-        content = "".join(json.dumps(item) + "\n" for item in lines).encode()
-        return self._check_file(query, content, "application/x-ndjson")
+        return self._check_file(query, ndjson(lines), "application/x-ndjson")
 
     def _check_table(self, query: dict[str, str]) -> str:
         """Send a table for a dry run. Returns the ID of the import once it has ended."""
@@ -285,39 +254,16 @@ class Workspace:
         return self._check_file(query, table.encode(), "text/csv")
 
     def _check_file(self, query: dict[str, str], content: bytes, media_type: str) -> str:
-        answer = self.http.post(
-            "/api/imports",
-            params={**query, "dryRun": "true"},
-            content=content,
-            headers={"Content-Type": media_type},
-        )
-        assert answer.is_success, answer.text
-        import_id: str = answer.json()["id"]
-        path = f"/api/imports/{import_id}"
-        eventually(lambda: self.http.get(path).json()["state"] == "checked")
-        return import_id
+        return send_file(self.http, content, media_type, {**query, "dryRun": "true"}, "checked")
 
     def _jobs(self, website: str) -> None:
         """Create an import with rejected lines, and deletions."""
         text = self.text
-        line = {
-            "type": "event",
-            "name": text,
-            "timestamp": "2024-05-01T10:00:00Z",
-            "userId": text,
-            "country": text,
-            "device": text,
-        }
-        line |= {"os": text, "browser": text, "dedupeKey": text}
+        fields = ("name", "userId", "country", "device", "os", "browser", "dedupeKey")
+        line = {"type": "event", "timestamp": "2024-05-01T10:00:00Z", **dict.fromkeys(fields, text)}
         lines = [line, {**line, text: text, "type": text}, {**line, "properties": {f"${text}": 1}}]
-        content = "".join(json.dumps(item) + "\n" for item in lines).encode()
-        query, headers = (
-            {"websiteId": website, "fileName": text},
-            {"Content-Type": "application/x-ndjson"},
-        )
-        imported = self.http.post("/api/imports", params=query, content=content, headers=headers)
-        assert imported.is_success, imported.text
-        self.ids["import"] = imported.json()["id"]
+        query = {"websiteId": website, "fileName": text}
+        self.ids["import"] = send_file(self.http, ndjson(lines), "application/x-ndjson", query)
         attempts = [
             {
                 **{name: line[name] for name in ("type", "timestamp", "userId")},
@@ -337,7 +283,5 @@ class Workspace:
         self._send("/api/import-mappings", {"name": self.name, "mapping": {"columns": columns}})
         self._send("/api/exports", {"destination": f"/srv/{text}"})
         self._send("/api/deletions", {"websiteId": website, "userId": f"gone {text[:100]}"})
-        self._send(
-            "/api/deletions",
-            {"websiteId": website, "from": "2023-01-01T00:00:00Z", "to": "2023-07-01T00:00:00Z"},
-        )
+        span = {"from": "2023-01-01T00:00:00Z", "to": "2023-07-01T00:00:00Z"}
+        self._send("/api/deletions", {"websiteId": website, **span})

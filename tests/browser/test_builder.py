@@ -12,21 +12,23 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import create_account, new_email, sign_in
 from tests.browser.hostile import HOSTILE, TURNING
 from tests.browser.watching import HeldRequests, assert_accessible, assert_fits
+from tests.cases import full_except
+from tests.records import create, event_steps, new_key, new_website, send_events, track
 from tests.waiting import PATIENCE_S, eventually
 
 FUNNEL = {
     "name": "Checkout",
     "breakdownProperties": ["plan"],
-    "steps": [{"type": "Event", "value": "started"}, {"type": "Event", "value": "paid"}],
+    "steps": event_steps("started", "paid"),
 }
+
+EVERY = {"started": 1, "cart_filled": 2, "wish_made": 3, "payment_failed": 8, "paid": 4}
+"""Which users send an event: every so many."""
 
 
 def filled(account):
     """Forty users start; every second fills the cart, every fourth pays; five payments fail."""
-    key = account.client.post("/api/settings/api-keys", json={"name": "shop"}).json()["key"]
-    website = account.client.post(
-        "/api/settings/websites", json={"name": "Shop", "kind": "web"}
-    ).json()["id"]
+    website = new_website(account.client)
     began = datetime.now(UTC) - timedelta(hours=2)
     events = [
         {
@@ -36,22 +38,11 @@ def filled(account):
             "timestamp": (began + timedelta(minutes=at)).isoformat(),
             "properties": {"plan": "pro" if number % 2 else "basic", "price": number},
         }
-        for at, (event, every, rest) in enumerate(
-            [
-                ("started", 1, 0),
-                ("cart_filled", 2, 0),
-                ("wish_made", 3, 0),
-                ("payment_failed", 8, 0),
-                ("paid", 4, 0),
-            ]
-        )
+        for at, (event, every) in enumerate(EVERY.items())
         for number in range(40)
-        if number % every == rest
+        if number % every == 0
     ]
-    bearer = {"Authorization": f"Bearer {key}"}
-    account.client.post(
-        "/api/v1/events/batch", json={"events": events}, headers=bearer
-    ).raise_for_status()
+    send_events(account.client, events, new_key(account.client))
     return account
 
 
@@ -72,6 +63,13 @@ def builder(shop, page, watch):
     for records in ("funnels", "goals"):
         for record in shop.client.get(f"/api/{records}").json()["data"]:
             shop.client.delete(f"/api/{records}/{record['id']}").raise_for_status()
+
+
+@pytest.fixture
+def form(builder):
+    """The builder with the form of a new funnel."""
+    builder.goto("/funnels/new")
+    return builder
 
 
 @pytest.fixture
@@ -100,6 +98,36 @@ def opened(row):
 
 def definition(page: Page):
     return json.loads(page.locator("#definition-json").text_content())
+
+
+SAVED = re.compile(r"/funnels/fun_\w+(\?|$)")
+"""Address of the report that follows when a funnel was saved."""
+
+
+def fill_steps(page: Page, *values: str):
+    """Fill in the values of the first steps."""
+    for number, value in enumerate(values, start=1):
+        step(page, number).get_by_label("Value").fill(value)
+
+
+def save(page: Page):
+    """Save a new funnel and wait for its report."""
+    page.get_by_role("button", name="Save funnel").click()
+    expect(page).to_have_url(SAVED)
+
+
+def edit(page: Page, service, definition):
+    """Create a funnel, open it in the builder and return it."""
+    funnel = create(service.client, "/api/funnels", definition)
+    page.goto(f"/funnels/{funnel['id']}/edit")
+    return funnel
+
+
+def save_change(page: Page):
+    """Save a funnel that is edited and wait for its report."""
+    report = re.escape(page.url.removesuffix("/edit"))
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page).to_have_url(re.compile(rf"{report}(\?|$)"))
 
 
 def preview(page: Page, sums: str):
@@ -153,74 +181,67 @@ EXPECTED = {
 
 @pytest.mark.full("a longer funnel than others that are built by mouse")
 @pytest.mark.slow("builds a whole funnel by mouse")
-def test_a_funnel_is_built_by_mouse_and_its_preview_says_what_the_api_says(shop, builder):
-    page = builder
-    page.goto("/funnels/new")
-    page.get_by_label("Name", exact=True).fill(EXPECTED["name"])
-    page.get_by_label("Conversion window").select_option("1 day")
-    first = step(page, 1)
+def test_a_funnel_is_built_by_mouse_and_its_preview_says_what_the_api_says(shop, form):
+    form.get_by_label("Name", exact=True).fill(EXPECTED["name"])
+    form.get_by_label("Conversion window").select_option("1 day")
+    first = step(form, 1)
     first.get_by_label("Value").click()
-    page.get_by_role("option", name="started 40").click()
+    form.get_by_role("option", name="started 40").click()
     first.get_by_role("button", name="Add a filter").click()
     first.get_by_label("Property").fill("pri")
-    page.get_by_role("option", name="price").click()
+    form.get_by_role("option", name="price").click()
     first.get_by_label("Operator").select_option("is between")
     first.get_by_label("From").fill("0")
     first.get_by_label("To (inclusive)").fill("39")
-    second = step(page, 2)
+    second = step(form, 2)
     second.get_by_label("Value").fill("cart_filled")
     opened(second).get_by_role("button", name="Add an option").click()
     second.get_by_label("Value").nth(1).fill("wish_made")
     second.get_by_label("Combine options").select_option("all of these, in any order")
-    page.get_by_role("button", name="Add a step").click()
-    third = step(page, 3)
+    form.get_by_role("button", name="Add a step").click()
+    third = step(form, 3)
     third.get_by_label("Value").fill("paid")
     opened(third).get_by_role("button", name="Add an option").click()
     third.get_by_label("Value").nth(1).fill("wish_made")
-    page.get_by_role("button", name="Add a diagnostic row").click()
-    page.get_by_role("group", name="Diagnostic after step 2").get_by_label("Value").fill(
+    form.get_by_role("button", name="Add a diagnostic row").click()
+    form.get_by_role("group", name="Diagnostic after step 2").get_by_label("Value").fill(
         "payment_failed"
     )
-    page.get_by_role("button", name="Add a property").click()
-    page.get_by_placeholder("Property, such as plan").fill("plan")
-    expect(page.locator("#counters")).to_have_text("3 of 20 steps, 4 of 30 rows")
-    preview(page, "40 visitors entered")
-    assert_accessible(page)
+    form.get_by_role("button", name="Add a property").click()
+    form.get_by_placeholder("Property, such as plan").fill("plan")
+    expect(form.locator("#counters")).to_have_text("3 of 20 steps, 4 of 30 rows")
+    preview(form, "40 visitors entered")
+    assert_accessible(form)
 
     aggregate = shop.client.post(
-        "/api/funnels/preview", json={**definition(page), "name": None}
+        "/api/funnels/preview", json={**definition(form), "name": None}
     ).json()["aggregate"]
-    shown = page.locator(".preview-steps li:not(.aside) strong").all_inner_texts()
+    shown = form.locator(".preview-steps li:not(.aside) strong").all_inner_texts()
     assert shown == [str(counted["count"]) for counted in aggregate["steps"]]
-    expect(page.locator(".preview-steps .aside")).to_contain_text(
+    expect(form.locator(".preview-steps .aside")).to_contain_text(
         f"{aggregate['diagnostics'][0]['units']} visitors"
     )
     rate = aggregate["settledRate"]
     expected = "–" if rate is None else f"{rate:.1%}"
-    expect(page.locator("#preview [data-rate]")).to_have_text(expected)
+    expect(form.locator("#preview [data-rate]")).to_have_text(expected)
 
-    page.get_by_role("button", name="Save funnel").click()
-    expect(page).to_have_url(re.compile(r"/funnels/fun_\w+(\?|$)"))
+    save(form)
     assert saved(shop) == EXPECTED
 
 
-def test_exclusions_are_built_and_the_report_shows_who_was_excluded(shop, builder):
-    page = builder
-    page.goto("/funnels/new")
-    page.get_by_label("Name", exact=True).fill("Paid at once")
-    step(page, 1).get_by_label("Value").fill("started")
-    step(page, 2).get_by_label("Value").fill("cart_filled")
-    expect(opened(step(page, 1)).get_by_text("Strict")).to_be_hidden()
-    page.get_by_role("button", name="Add a step").click()
-    step(page, 3).get_by_label("Value").fill("paid")
-    page.get_by_role("button", name="Exclude", exact=True).click()
-    exclusion = page.get_by_role("group", name="Exclude after step 2")
+def test_exclusions_are_built_and_the_report_shows_who_was_excluded(shop, form):
+    form.get_by_label("Name", exact=True).fill("Paid at once")
+    fill_steps(form, "started", "cart_filled")
+    expect(opened(step(form, 1)).get_by_text("Strict")).to_be_hidden()
+    form.get_by_role("button", name="Add a step").click()
+    step(form, 3).get_by_label("Value").fill("paid")
+    form.get_by_role("button", name="Exclude", exact=True).click()
+    exclusion = form.get_by_role("group", name="Exclude after step 2")
     exclusion.get_by_label("Value").fill("wish_made")
-    opened(step(page, 2)).get_by_text("Strict").click()
-    preview(page, "40 visitors entered")
-    assert_accessible(page)
-    page.get_by_role("button", name="Save funnel").click()
-    expect(page).to_have_url(re.compile(r"/funnels/fun_\w+(\?|$)"))
+    opened(step(form, 2)).get_by_text("Strict").click()
+    preview(form, "40 visitors entered")
+    assert_accessible(form)
+    save(form)
     rows = [
         {"exclude": row.get("exclude"), "strict": row.get("strict")} for row in saved(shop)["steps"]
     ]
@@ -233,22 +254,20 @@ def test_exclusions_are_built_and_the_report_shows_who_was_excluded(shop, builde
     [funnel] = shop.client.get("/api/funnels").json()["data"]
     results = shop.client.get(f"/api/funnels/{funnel['id']}/results").json()["aggregate"]
     assert results["excluded"] == 7  # filled the cart, and made a wish before paying
-    expect(page.locator("#excluded")).to_have_text(str(results["excluded"]))
-    assert_accessible(page)
-    page.locator("#excluded a").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Visitors that were excluded")
+    expect(form.locator("#excluded")).to_have_text(str(results["excluded"]))
+    assert_accessible(form)
+    form.locator("#excluded a").click()
+    expect(form.get_by_role("heading", level=1)).to_have_text("Visitors that were excluded")
 
 
-def test_a_funnel_is_built_by_keyboard_alone(shop, builder):
-    page = builder
-    page.goto("/funnels/new")
-    keys = page.keyboard
+def test_a_funnel_is_built_by_keyboard_alone(shop, form):
+    keys = form.keyboard
 
     def tab_to(name: str, role: str | None = None):
         """Tab until the focus is on the element with this name."""
         for _ in range(40):
             keys.press("Tab")
-            focused = page.evaluate("""() => {
+            focused = form.evaluate("""() => {
                 const element = document.activeElement;
                 const text = element.labels?.[0]?.textContent || element.textContent;
                 return [element.getAttribute("aria-label") || text.trim(), element.tagName];
@@ -263,10 +282,10 @@ def test_a_funnel_is_built_by_keyboard_alone(shop, builder):
     keys.type("1 day")
     tab_to("Value")
     keys.type("star")
-    expect(page.get_by_role("option", name="started 40")).to_be_visible()
+    expect(form.get_by_role("option", name="started 40")).to_be_visible()
     keys.press("ArrowDown")
     keys.press("Enter")
-    expect(step(page, 1).get_by_label("Value")).to_have_value("started")
+    expect(step(form, 1).get_by_label("Value")).to_have_value("started")
     tab_to("Add a filter")
     keys.press("Enter")
     keys.type("price")
@@ -306,51 +325,47 @@ def test_a_funnel_is_built_by_keyboard_alone(shop, builder):
     keys.press("Escape")
     tab_to("Save funnel")
     keys.press("Enter")
-    expect(page).to_have_url(re.compile(r"/funnels/fun_\w+(\?|$)"))
+    expect(form).to_have_url(SAVED)
     last = row(match("wish_made"), match("paid"))
     assert saved(shop) == {**EXPECTED, "steps": [*EXPECTED["steps"][:3], last]}
 
 
-def test_rows_move_by_keys_and_by_drag_are_duplicated_and_removed(shop, builder):
-    page = builder
-    page.goto("/funnels/new")
+def test_rows_move_by_keys_and_by_drag_are_duplicated_and_removed(form):
     for number, value in enumerate(("a", "b", "c"), start=1):
         if number == 3:
-            page.get_by_role("button", name="Add a step").click()
-        step(page, number).get_by_label("Value").fill(value)
+            form.get_by_role("button", name="Add a step").click()
+        step(form, number).get_by_label("Value").fill(value)
 
     def order():
-        return [item["value"] for item in definition(page)["steps"]]
+        return [item["value"] for item in definition(form)["steps"]]
 
-    page.get_by_role("button", name="Move: Step 3", exact=True).press("ArrowUp")
+    form.get_by_role("button", name="Move: Step 3", exact=True).press("ArrowUp")
     assert order() == ["a", "c", "b"]
-    expect(page.get_by_role("button", name="Move: Step 2", exact=True)).to_be_focused()
-    page.keyboard.press("ArrowUp")
+    expect(form.get_by_role("button", name="Move: Step 2", exact=True)).to_be_focused()
+    form.keyboard.press("ArrowUp")
     assert order() == ["c", "a", "b"]
-    page.keyboard.press("ArrowUp")  # the first stays where it is
+    form.keyboard.press("ArrowUp")  # the first stays where it is
     assert order() == ["c", "a", "b"]
 
-    expect(page.get_by_text("No events with this name yet.").filter(visible=True)).to_have_count(3)
-    handle = step(page, 1).locator("[data-drag]").bounding_box()
-    below = step(page, 3).bounding_box()
-    page.mouse.move(handle["x"] + 8, handle["y"] + 8)
-    page.mouse.down()
-    page.mouse.move(handle["x"] + 8, below["y"] + below["height"], steps=12)
-    page.mouse.up()
+    expect(form.get_by_text("No events with this name yet.").filter(visible=True)).to_have_count(3)
+    handle = step(form, 1).locator("[data-drag]").bounding_box()
+    below = step(form, 3).bounding_box()
+    form.mouse.move(handle["x"] + 8, handle["y"] + 8)
+    form.mouse.down()
+    form.mouse.move(handle["x"] + 8, below["y"] + below["height"], steps=12)
+    form.mouse.up()
     assert order() == ["a", "b", "c"]
 
-    opened(step(page, 2))
-    page.get_by_role("button", name="Duplicate: Step 2").click()
+    opened(step(form, 2))
+    form.get_by_role("button", name="Duplicate: Step 2").click()
     assert order() == ["a", "b", "b", "c"]
-    page.get_by_role("button", name="Remove: Step 1", exact=True).click()
+    form.get_by_role("button", name="Remove: Step 1", exact=True).click()
     assert order() == ["b", "b", "c"]
-    expect(page.get_by_role("button", name="Remove: Step 1", exact=True)).to_be_focused()
+    expect(form.get_by_role("button", name="Remove: Step 1", exact=True)).to_be_focused()
 
 
-def test_each_operator_has_the_input_that_it_needs(shop, builder):
-    page = builder
-    page.goto("/funnels/new")
-    first = step(page, 1)
+def test_each_operator_has_the_input_that_it_needs(form):
+    first = step(form, 1)
     first.get_by_role("button", name="Add a filter").click()
     first.get_by_label("Property").fill("plan")
 
@@ -358,7 +373,7 @@ def test_each_operator_has_the_input_that_it_needs(shop, builder):
         first.get_by_label("Operator").select_option(operator)
 
     def sent():
-        [condition] = definition(page)["steps"][0]["filters"]
+        [condition] = definition(form)["steps"][0]["filters"]
         return condition.get("value")
 
     def label(text):
@@ -389,141 +404,122 @@ def test_each_operator_has_the_input_that_it_needs(shop, builder):
     expect(first.get_by_text("RE2 syntax")).to_be_visible()
     label("Regular expression").fill("(?=a)")
     first.get_by_label("Value", exact=True).first.fill("started")
-    step(page, 2).get_by_label("Value").fill("paid")
+    step(form, 2).get_by_label("Value").fill("paid")
     expect(first.locator(".filter .fault:not([hidden])")).to_be_visible()
-    expect(page.locator("#preview")).to_have_attribute("data-state", "faulty")
+    expect(form.locator("#preview")).to_have_attribute("data-state", "faulty")
 
 
-def test_faults_stand_at_their_fields_and_nothing_typed_is_lost(shop, builder):
-    page = builder
-    page.goto("/funnels/new")
-    page.get_by_text("Attempts", exact=True).click()
-    expect(page.get_by_label("Conversion window")).to_have_value("604800")
+def test_faults_stand_at_their_fields_and_nothing_typed_is_lost(form):
+    form.get_by_text("Attempts", exact=True).click()
+    expect(form.get_by_label("Conversion window")).to_have_value("604800")
     expect(
-        page.get_by_label("Conversion window").locator("option", has_text="No window")
+        form.get_by_label("Conversion window").locator("option", has_text="No window")
     ).to_be_disabled()
-    step(page, 1).get_by_label("Value").fill("started")
-    page.get_by_role("button", name="Save funnel").click()
-    expect(page.get_by_label("Name", exact=True)).to_be_focused()
-    attempt = page.get_by_label("Attempt property")
+    step(form, 1).get_by_label("Value").fill("started")
+    form.get_by_role("button", name="Save funnel").click()
+    expect(form.get_by_label("Name", exact=True)).to_be_focused()
+    attempt = form.get_by_label("Attempt property")
     expect(attempt).to_have_accessible_description(
         re.compile("needs the name of the property with the attempt ID")
     )
-    expect(step(page, 2).get_by_label("Value")).to_have_attribute("aria-invalid", "true")
-    expect(step(page, 1).get_by_label("Value")).not_to_have_attribute("aria-invalid", "true")
-    expect(step(page, 1).get_by_label("Value")).to_have_value("started")
-    assert_accessible(page)
+    expect(step(form, 2).get_by_label("Value")).to_have_attribute("aria-invalid", "true")
+    expect(step(form, 1).get_by_label("Value")).not_to_have_attribute("aria-invalid", "true")
+    expect(step(form, 1).get_by_label("Value")).to_have_value("started")
+    assert_accessible(form)
 
     attempt.fill("$path")
-    step(page, 2).get_by_label("Value").fill("paid")
+    step(form, 2).get_by_label("Value").fill("paid")
     expect(attempt).to_have_accessible_description(re.compile("not a built-in field"))
-    opened(step(page, 1)).get_by_role("switch", name="Diagnostic").check()
-    expect(page.get_by_role("group", name="Diagnostic before step 1")).to_be_visible()
-    page.get_by_role("button", name="Save funnel").click()
-    expect(page.get_by_text("A funnel needs at least 2 required steps")).to_be_visible()
+    opened(step(form, 1)).get_by_role("switch", name="Diagnostic").check()
+    expect(form.get_by_role("group", name="Diagnostic before step 1")).to_be_visible()
+    form.get_by_role("button", name="Save funnel").click()
+    expect(form.get_by_text("A funnel needs at least 2 required steps")).to_be_visible()
 
 
-def test_a_visitor_funnel_begins_with_14_days_and_may_have_a_sequence_property(shop, builder):
-    page = builder
-    page.goto("/funnels/new")
-    window = page.get_by_label("Conversion window")
+def test_a_visitor_funnel_begins_with_14_days_and_may_have_a_sequence_property(shop, form):
+    window = form.get_by_label("Conversion window")
     expect(window).to_have_value("1209600")
-    page.get_by_text("Attempts", exact=True).click()
+    form.get_by_text("Attempts", exact=True).click()
     expect(window).to_have_value("604800")
-    page.locator("#builder").get_by_text("Visitors", exact=True).click()
+    form.locator("#builder").get_by_text("Visitors", exact=True).click()
     expect(window).to_have_value("1209600")
     window.select_option("No window")
-    page.get_by_label("Name", exact=True).fill("Paying")
-    page.get_by_text("Advanced").click()
-    page.get_by_label("Sequence property").fill("price")
-    for number, value in ((1, "started"), (2, "paid")):
-        step(page, number).get_by_label("Value").fill(value)
+    form.get_by_label("Name", exact=True).fill("Paying")
+    form.get_by_text("Advanced").click()
+    form.get_by_label("Sequence property").fill("price")
+    fill_steps(form, "started", "paid")
     # Each event of a user has the same price, which proves no order.
-    preview(page, "40 visitors entered, 0 completed, 40 not converted")
-    expect(page.locator("#preview [data-notes]")).to_contain_text("no conversion window")
-    expect(page.locator("#preview [data-notes]")).not_to_contain_text("pending")
-    page.get_by_role("button", name="Save funnel").click()
-    expect(page).to_have_url(re.compile(r"/funnels/fun_\w+(\?|$)"))
+    preview(form, "40 visitors entered, 0 completed, 40 not converted")
+    expect(form.locator("#preview [data-notes]")).to_contain_text("no conversion window")
+    expect(form.locator("#preview [data-notes]")).not_to_contain_text("pending")
+    save(form)
     [funnel] = shop.client.get("/api/funnels").json()["data"]
     assert (funnel["sequenceProperty"], funnel["conversionWindowSeconds"]) == ("price", None)
 
 
-def test_a_window_of_another_length_is_saved_and_can_be_changed(shop, builder):
-    page = builder
-    page.goto("/funnels/new")
-    page.get_by_label("Name", exact=True).fill("Paying")
-    expect(page.get_by_label("Length")).to_be_hidden()
-    page.get_by_label("Conversion window").select_option("Other")
-    page.get_by_label("Length").fill("0")
-    for number, value in ((1, "started"), (2, "paid")):
-        step(page, number).get_by_label("Value").fill(value)
-    expect(page.get_by_label("Length")).to_have_attribute("aria-invalid", "true")
-    page.get_by_label("Length").fill("30")
-    page.get_by_label("Unit").select_option("Minutes")
-    preview(page, "40 visitors entered, 10 completed")
-    assert_accessible(page)
-    page.get_by_role("button", name="Save funnel").click()
-    expect(page).to_have_url(re.compile(r"/funnels/fun_\w+(\?|$)"))
+def test_a_window_of_another_length_is_saved_and_can_be_changed(shop, form):
+    form.get_by_label("Name", exact=True).fill("Paying")
+    expect(form.get_by_label("Length")).to_be_hidden()
+    form.get_by_label("Conversion window").select_option("Other")
+    form.get_by_label("Length").fill("0")
+    fill_steps(form, "started", "paid")
+    expect(form.get_by_label("Length")).to_have_attribute("aria-invalid", "true")
+    form.get_by_label("Length").fill("30")
+    form.get_by_label("Unit").select_option("Minutes")
+    preview(form, "40 visitors entered, 10 completed")
+    assert_accessible(form)
+    save(form)
     [funnel] = shop.client.get("/api/funnels").json()["data"]
     assert funnel["conversionWindow"] == {"value": 30, "unit": "minute"}
     assert "conversionWindowSeconds" not in funnel
-    page.goto(f"/funnels/{funnel['id']}/edit")
-    expect(page.get_by_label("Length")).to_have_value("30")
-    expect(page.get_by_label("Unit")).to_have_value("minute")
-    page.get_by_label("Conversion window").select_option("1 day")
-    page.get_by_role("button", name="Save", exact=True).click()
-    expect(page).to_have_url(re.compile(r"/funnels/fun_\w+(\?|$)"))
+    form.goto(f"/funnels/{funnel['id']}/edit")
+    expect(form.get_by_label("Length")).to_have_value("30")
+    expect(form.get_by_label("Unit")).to_have_value("minute")
+    form.get_by_label("Conversion window").select_option("1 day")
+    save_change(form)
     [funnel] = shop.client.get("/api/funnels").json()["data"]
     assert funnel["conversionWindowSeconds"] == 86_400
     assert "conversionWindow" not in funnel
 
 
-def test_every_run_is_counted_if_asked_and_the_report_speaks_of_runs(shop, builder):
-    page = builder
-    page.goto("/funnels/new")
-    page.get_by_label("Name", exact=True).fill("Orders")
-    count_every_run = page.get_by_role("checkbox", name="Count every run")
+def test_every_run_is_counted_if_asked_and_the_report_speaks_of_runs(shop, form):
+    form.get_by_label("Name", exact=True).fill("Orders")
+    count_every_run = form.get_by_role("checkbox", name="Count every run")
     expect(count_every_run).not_to_be_checked()
-    page.get_by_text("Attempts", exact=True).click()
+    form.get_by_text("Attempts", exact=True).click()
     expect(count_every_run).to_be_hidden()
-    page.locator("#builder").get_by_text("Visitors", exact=True).click()
-    page.get_by_label("Conversion window").select_option("No window")
+    form.locator("#builder").get_by_text("Visitors", exact=True).click()
+    form.get_by_label("Conversion window").select_option("No window")
     expect(count_every_run).to_be_hidden()
-    page.get_by_label("Conversion window").select_option("1 day")
+    form.get_by_label("Conversion window").select_option("1 day")
     count_every_run.press("Space")
-    for number, value in ((1, "started"), (2, "paid")):
-        step(page, number).get_by_label("Value").fill(value)
-    preview(page, "40 runs entered, 10 completed")
-    assert_accessible(page)
-    page.get_by_role("button", name="Save funnel").click()
-    expect(page).to_have_url(re.compile(r"/funnels/fun_\w+(\?|$)"))
+    fill_steps(form, "started", "paid")
+    preview(form, "40 runs entered, 10 completed")
+    assert_accessible(form)
+    save(form)
     [funnel] = shop.client.get("/api/funnels").json()["data"]
     assert funnel["repeat"] is True
-    expect(page.locator("main")).to_contain_text("30 runs")
-    page.goto(f"/funnels/{funnel['id']}/units?period=all")
-    expect(page.get_by_role("heading", level=1)).to_contain_text("Runs that entered")
-    page.get_by_role("row").nth(1).get_by_role("link").first.click()
-    expect(page.get_by_role("heading", level=1)).to_contain_text("Run ")
-    expect(page.locator("#timeline")).to_contain_text("Completes step 1: the entry.")
-    assert_accessible(page)
-    page.goto(f"/funnels/{funnel['id']}/edit")
+    expect(form.locator("main")).to_contain_text("30 runs")
+    form.goto(f"/funnels/{funnel['id']}/units?period=all")
+    expect(form.get_by_role("heading", level=1)).to_contain_text("Runs that entered")
+    form.get_by_role("row").nth(1).get_by_role("link").first.click()
+    expect(form.get_by_role("heading", level=1)).to_contain_text("Run ")
+    expect(form.locator("#timeline")).to_contain_text("Completes step 1: the entry.")
+    assert_accessible(form)
+    form.goto(f"/funnels/{funnel['id']}/edit")
     expect(count_every_run).to_be_checked()
     count_every_run.uncheck()
-    page.get_by_role("button", name="Save", exact=True).click()
-    expect(page).to_have_url(re.compile(r"/funnels/fun_\w+(\?|$)"))
+    save_change(form)
     [funnel] = shop.client.get("/api/funnels").json()["data"]
     assert "repeat" not in funnel
 
 
-def test_the_preview_can_count_the_last_seven_settled_days(shop, builder):
-    page = builder
-    page.goto("/funnels/new")
-    for number, value in ((1, "started"), (2, "paid")):
-        step(page, number).get_by_label("Value").fill(value)
-    page.get_by_label("Conversion window").select_option("7 days")
-    preview(page, "entered")
-    with page.expect_request("**/api/funnels/preview") as sent:
-        page.get_by_label("Period").select_option("Last 7 settled days")
+def test_the_preview_can_count_the_last_seven_settled_days(form):
+    fill_steps(form, "started", "paid")
+    form.get_by_label("Conversion window").select_option("7 days")
+    preview(form, "entered")
+    with form.expect_request("**/api/funnels/preview") as sent:
+        form.get_by_label("Period").select_option("Last 7 settled days")
     query, day_ms = sent.value.post_data_json, 86_400_000
     assert query["endAt"] - query["startAt"] == 7 * day_ms
     assert query["endAt"] % day_ms == 0
@@ -531,27 +527,23 @@ def test_the_preview_can_count_the_last_seven_settled_days(shop, builder):
 
 
 @pytest.mark.full("another field")
-def test_an_empty_option_is_marked_once_the_reader_leaves_its_row(shop, builder):
-    page = builder
-    page.goto("/funnels/new")
-    for number, value in ((1, "started"), (2, "paid")):
-        step(page, number).get_by_label("Value").fill(value)
-    opened(step(page, 1)).get_by_role("button", name="Add an option").click()
-    option = step(page, 1).get_by_label("Value").nth(1)
-    expect(page.get_by_text("Fill in the empty fields to update the preview.")).to_be_visible()
+def test_an_empty_option_is_marked_once_the_reader_leaves_its_row(form):
+    fill_steps(form, "started", "paid")
+    opened(step(form, 1)).get_by_role("button", name="Add an option").click()
+    option = step(form, 1).get_by_label("Value").nth(1)
+    expect(form.get_by_text("Fill in the empty fields to update the preview.")).to_be_visible()
     expect(option).not_to_have_attribute("aria-invalid", "true")
-    page.get_by_label("Name", exact=True).focus()
+    form.get_by_label("Name", exact=True).focus()
     expect(option).to_have_attribute("aria-invalid", "true")
-    opened(step(page, 2)).get_by_label("Value").fill("cart_filled")
-    expect(page.get_by_text("Can't preview yet")).to_be_visible()
+    opened(step(form, 2)).get_by_label("Value").fill("cart_filled")
+    expect(form.get_by_text("Can't preview yet")).to_be_visible()
     expect(option).to_have_attribute("aria-invalid", "true")
-    assert_accessible(page)
+    assert_accessible(form)
 
 
 def test_a_change_says_that_it_recalculates_and_a_new_name_does_not(shop, builder):
     page = builder
-    funnel = shop.client.post("/api/funnels", json=FUNNEL).json()
-    page.goto(f"/funnels/{funnel['id']}/edit")
+    funnel = edit(page, shop, FUNNEL)
     expect(page.get_by_text("Revision 1", exact=True)).to_be_visible()
     notice = page.get_by_text("Saving recalculates retained history.")
     page.get_by_label("Name", exact=True).fill("Paying")
@@ -559,8 +551,7 @@ def test_a_change_says_that_it_recalculates_and_a_new_name_does_not(shop, builde
     opened(step(page, 2)).get_by_label("Value").fill("cart_filled")
     expect(notice).to_be_visible()
     expect(page.get_by_text("This becomes revision 2")).to_be_visible()
-    page.get_by_role("button", name="Save", exact=True).click()
-    expect(page).to_have_url(re.compile(rf"/funnels/{funnel['id']}(\?|$)"))
+    save_change(page)
     stored = shop.client.get(f"/api/funnels/{funnel['id']}").json()
     assert (stored["name"], stored["revision"], stored["steps"][1]["value"]) == (
         "Paying",
@@ -571,8 +562,7 @@ def test_a_change_says_that_it_recalculates_and_a_new_name_does_not(shop, builde
 
 def test_a_step_gets_a_name_that_is_shown_and_keeps_the_revision(shop, builder):
     page = builder
-    funnel = shop.client.post("/api/funnels", json=FUNNEL).json()
-    page.goto(f"/funnels/{funnel['id']}/edit")
+    funnel = edit(page, shop, FUNNEL)
     first = opened(step(page, 1))
     first.get_by_label("Name in reports").fill("Sign-up")
     expect(page.get_by_role("group", name="Step 1: Sign-up", exact=True)).to_be_visible()
@@ -587,19 +577,17 @@ def test_a_step_gets_a_name_that_is_shown_and_keeps_the_revision(shop, builder):
     page.goto(f"/funnels/{funnel['id']}/edit")
     named = opened(page.get_by_role("group", name="Step 1: Sign-up"))
     named.get_by_label("Name in reports").fill("")
-    page.get_by_role("button", name="Save", exact=True).click()
-    expect(page).to_have_url(re.compile(rf"/funnels/{funnel['id']}(\?|$)"))
+    save_change(page)
     expect(page.locator("[aria-busy=true]")).to_have_count(0)
     assert "name" not in shop.client.get(f"/api/funnels/{funnel['id']}").json()["steps"][0]
 
 
 def test_a_change_does_not_overwrite_one_that_another_member_saved_meanwhile(shop, builder, watch):
     page = builder
-    funnel = shop.client.post("/api/funnels", json=FUNNEL).json()
+    funnel = edit(page, shop, FUNNEL)
     path = f"/api/funnels/{funnel['id']}"
-    page.goto(f"/funnels/{funnel['id']}/edit")
     opened(step(page, 2)).get_by_label("Value").fill("cart_filled")
-    theirs = FUNNEL | {"steps": [{"type": "Event", "value": name} for name in ("started", "wish")]}
+    theirs = FUNNEL | {"steps": event_steps("started", "wish")}
     shop.client.put(path, json=theirs).raise_for_status()
     for _ in range(2):
         page.get_by_role("button", name="Save", exact=True).click()
@@ -612,8 +600,7 @@ def test_a_change_does_not_overwrite_one_that_another_member_saved_meanwhile(sho
         notice.get_by_role("link", name="Open the current version").click()
     current = opened_tab.value
     opened(step(current, 2)).get_by_label("Value").fill("cart_filled")
-    current.get_by_role("button", name="Save", exact=True).click()
-    expect(current).to_have_url(re.compile(rf"/funnels/{funnel['id']}(\?|$)"))
+    save_change(current)
     assert shop.client.get(path).json()["steps"][1]["value"] == "cart_filled"
     watch.allow("409")
 
@@ -640,31 +627,26 @@ def test_a_saved_funnel_is_unchanged_by_editing_its_name(shop, builder):
             row(match("/a/*", kind="Pageview")),
         ],
     }
-    funnel = shop.client.post("/api/funnels", json=sent)
-    funnel.raise_for_status()
-    builder.goto(f"/funnels/{funnel.json()['id']}/edit")
+    funnel = edit(builder, shop, sent)
     builder.get_by_label("Name", exact=True).fill("Renamed")
-    builder.get_by_role("button", name="Save", exact=True).click()
-    expect(builder).to_have_url(re.compile(r"/funnels/fun_\w+(\?|$)"))
-    stored = shop.client.get(f"/api/funnels/{funnel.json()['id']}").json()
+    save_change(builder)
+    stored = shop.client.get(f"/api/funnels/{funnel['id']}").json()
     assert (stored["name"], stored["revision"]) == ("Renamed", 1)
 
 
-def test_an_older_answer_never_takes_the_place_of_a_newer_one(shop, builder):
-    page = builder
-    page.goto("/funnels/new")
+def test_an_older_answer_never_takes_the_place_of_a_newer_one(form):
     held = []
-    page.route("**/api/funnels/preview", lambda route: held.append(route), times=1)
-    step(page, 1).get_by_label("Value").fill("started")
-    with page.expect_request("**/api/funnels/preview"):
-        step(page, 2).get_by_label("Value").fill("paid")
-    expect(page.locator("#preview").get_by_text("Counting", exact=True)).to_have_count(1)
-    step(page, 2).get_by_label("Value").fill("cart_filled")
-    preview(page, "40 visitors entered, 20 completed")
-    with page.expect_response("**/api/funnels/preview"):
+    form.route("**/api/funnels/preview", lambda route: held.append(route), times=1)
+    step(form, 1).get_by_label("Value").fill("started")
+    with form.expect_request("**/api/funnels/preview"):
+        step(form, 2).get_by_label("Value").fill("paid")
+    expect(form.locator("#preview").get_by_text("Counting", exact=True)).to_have_count(1)
+    step(form, 2).get_by_label("Value").fill("cart_filled")
+    preview(form, "40 visitors entered, 20 completed")
+    with form.expect_response("**/api/funnels/preview"):
         held[0].continue_()
-    page.wait_for_timeout(800)
-    preview(page, "40 visitors entered, 20 completed")
+    form.wait_for_timeout(800)
+    preview(form, "40 visitors entered, 20 completed")
 
 
 def test_a_preview_that_takes_too_long_or_fails_says_so_and_can_be_retried(shop, builder, watch):
@@ -682,8 +664,7 @@ def test_a_preview_that_takes_too_long_or_fails_says_so_and_can_be_retried(shop,
     }
     page.route("**/api/funnels/preview", lambda route: route.fulfill(**refused))
     page.goto("/funnels/new")
-    step(page, 1).get_by_label("Value").fill("started")
-    step(page, 2).get_by_label("Value").fill("paid")
+    fill_steps(page, "started", "paid")
     expect(page.get_by_text("This takes too long")).to_be_visible()
     expect(
         page.locator("[data-shows=slow]").get_by_text("It took longer than 10 seconds.")
@@ -702,12 +683,8 @@ def test_a_preview_that_takes_too_long_or_fails_says_so_and_can_be_retried(shop,
 
 def test_thirty_rows_fit_and_no_more_are_added(shop, builder):
     page = builder
-    steps = [
-        {"type": "Event", "value": f"step {number}", "diagnostic": number >= 20}
-        for number in range(30)
-    ]
-    funnel = shop.client.post("/api/funnels", json={**FUNNEL, "steps": steps}).json()
-    page.goto(f"/funnels/{funnel['id']}/edit")
+    steps = [{"type": "Event", "value": f"step {n}", "diagnostic": n >= 20} for n in range(30)]
+    edit(page, shop, {**FUNNEL, "steps": steps})
     expect(page.locator("#counters")).to_have_text("20 of 20 steps, 30 of 30 rows")
     opened(step(page, 1))
     for name in ("Add a step", "Add a diagnostic row", "Duplicate: Step 1"):
@@ -723,13 +700,7 @@ def test_thirty_rows_fit_and_no_more_are_added(shop, builder):
     assert len(definition(page)["steps"]) == 30
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        HOSTILE[0],
-        *(pytest.param(text, marks=pytest.mark.full("other texts")) for text in HOSTILE[1:]),
-    ],
-)
+@pytest.mark.parametrize("text", full_except(HOSTILE[:1], HOSTILE, "other texts"))
 def test_hostile_texts_are_shown_as_text_and_saved_as_they_are(shop, builder, text):
     page = builder
     hostile = match(text, (text, "equals", text))
@@ -739,18 +710,15 @@ def test_hostile_texts_are_shown_as_text_and_saved_as_they_are(shop, builder, te
         "breakdownProperties": [text],
         "steps": [row(hostile, hostile), row(match("paid"))],
     }
-    funnel = shop.client.post("/api/funnels", json=sent)
-    funnel.raise_for_status()
-    page.goto(f"/funnels/{funnel.json()['id']}/edit")
+    funnel = edit(page, shop, sent)
     preview(page, "visitors entered")
     expect(step(page, 1).get_by_label("Value", exact=True).first).to_have_value(text)
     for width in (1280, 360):
         page.set_viewport_size({"width": width, "height": 800})
         assert_fits(page)
     opened(step(page, 2)).get_by_label("Value").fill(text)
-    page.get_by_role("button", name="Save", exact=True).click()
-    expect(page).to_have_url(re.compile(r"/funnels/fun_\w+(\?|$)"))
-    stored = shop.client.get(f"/api/funnels/{funnel.json()['id']}").json()
+    save_change(page)
+    stored = shop.client.get(f"/api/funnels/{funnel['id']}").json()
     assert (stored["name"], stored["steps"][0], stored["steps"][1]["value"]) == (
         name,
         sent["steps"][0],
@@ -758,61 +726,51 @@ def test_hostile_texts_are_shown_as_text_and_saved_as_they_are(shop, builder, te
     )
 
 
-def test_the_curl_command_saves_the_same_funnel(shop, builder):
-    page = builder
-    page.goto("/funnels/new")
-    page.get_by_label("Name", exact=True).fill('Ann\'s "funnel" `id` $HOME')
-    step(page, 1).get_by_label("Value").fill("started")
-    step(page, 2).get_by_label("Value").fill("paid")
-    page.locator(".copies summary").click()
-    key = shop.client.post("/api/settings/api-keys", json={"name": "curl"}).json()["key"]
-    command = page.locator("#definition-curl").inner_text().replace("YOUR_API_KEY", key)
+def test_the_curl_command_saves_the_same_funnel(shop, form):
+    form.get_by_label("Name", exact=True).fill('Ann\'s "funnel" `id` $HOME')
+    fill_steps(form, "started", "paid")
+    form.locator(".copies summary").click()
+    key = new_key(shop.client)
+    command = form.locator("#definition-curl").inner_text().replace("YOUR_API_KEY", key)
     answer = subprocess.run(
         ["bash", "-c", command], capture_output=True, text=True, timeout=PATIENCE_S
     )
     assert json.loads(answer.stdout)["name"] == 'Ann\'s "funnel" `id` $HOME'
 
 
-def test_leaving_a_page_with_unsaved_changes_asks_for_confirmation(shop, builder):
-    page = builder
-    page.goto("/funnels/new")
-    page.get_by_role("button", name="Add a step").click()
+def test_leaving_a_page_with_unsaved_changes_asks_for_confirmation(form):
+    form.get_by_role("button", name="Add a step").click()
     dialogs = []
-    page.on("dialog", lambda dialog: (dialogs.append(dialog.type), dialog.accept()))
-    page.get_by_role("link", name="Funnels").first.click()
-    expect(page).to_have_url(re.compile("/funnels$"))
+    form.on("dialog", lambda dialog: (dialogs.append(dialog.type), dialog.accept()))
+    form.get_by_role("link", name="Funnels").first.click()
+    expect(form).to_have_url(re.compile("/funnels$"))
     assert dialogs == ["beforeunload"]
 
 
 def test_an_unknown_name_is_marked_until_it_has_events(own_shop, own_builder):
     page = own_builder
     page.goto("/funnels/new")
-    step(page, 1).get_by_label("Value").fill("payed")
-    step(page, 2).get_by_label("Value").fill("paid")
+    fill_steps(page, "payed", "paid")
     page.get_by_label("Name", exact=True).focus()
     unknown = "No events with this name yet."
     expect(step(page, 1).get_by_text(unknown)).to_be_visible()
     expect(step(page, 2).get_by_text(unknown)).to_be_hidden()
-    website = own_shop.client.get("/api/settings/websites").json()["data"][0]["id"]
-    event = {"websiteId": website, "type": "event", "name": "payed", "visitorId": "ann"}
-    own_shop.client.post("/api/track", json=event).raise_for_status()
+    track(own_shop.client, website_of(own_shop), name="payed", visitorId="ann")
     expect(step(page, 1).get_by_text(unknown)).to_be_hidden()
 
 
 @pytest.mark.full("other data")
-def test_the_funnel_of_the_demo_is_previewed(page, demo, watch):
-    sign_in(page.context, demo.url, demo.session)
-    page.goto(f"/funnels/{demo.ids['funnel']}/edit")
-    preview(page, "attempts entered")
-    expect(page.locator(".preview-steps li")).to_have_count(5)
+def test_the_funnel_of_the_demo_is_previewed(demo_page, demo):
+    demo_page.goto(f"/funnels/{demo.ids['funnel']}/edit")
+    preview(demo_page, "attempts entered")
+    expect(demo_page.locator(".preview-steps li")).to_have_count(5)
 
 
-def test_suggestions_that_were_empty_appear_once_events_are_stored(account, signed_in, watch):
+def test_suggestions_that_were_empty_appear_once_events_are_stored(
+    account, website, signed_in, watch
+):
     """Events take a moment until they can be queried, and a reader may be quicker."""
     page = signed_in
-    website = account.client.post(
-        "/api/settings/websites", json={"name": "Shop", "kind": "web"}
-    ).json()["id"]
     page.goto("/funnels/new")
     page.get_by_text("Attempts", exact=True).click()
     first = step(page, 1)
@@ -826,14 +784,9 @@ def test_suggestions_that_were_empty_appear_once_events_are_stored(account, sign
         with page.expect_response(re.compile(f"[?&]search={typed}&")) as response:
             field.fill(typed)
         assert response.value.json()["data"] == []
-        event = {
-            "websiteId": website,
-            "type": "event",
-            "name": "other" if option == "orderId" else "checkout_started",
-            "visitorId": "ann",
-            "properties": {"plan": "pro" if option == "pro" else "x", option: "1"},
-        }
-        account.client.post("/api/track", json=event).raise_for_status()
+        name = "other" if option == "orderId" else "checkout_started"
+        properties = {"plan": "pro" if option == "pro" else "x", option: "1"}
+        track(account.client, website, name=name, visitorId="ann", properties=properties)
         page.get_by_role("option", name=option).click()
         expect(field).to_have_value(option)
     watch.allow("422")
@@ -855,15 +808,15 @@ def test_input_from_before_the_modules_were_loaded_is_not_lost(shop, builder):
     expect(page.get_by_label("Conversion window")).to_have_value(str(30 * 86_400))
 
 
+def website_of(shop):
+    return shop.client.get("/api/settings/websites").json()["data"][0]["id"]
+
+
 def buy(shop):
     """A user visits a page, and a transaction is stored."""
-    website = shop.client.get("/api/settings/websites").json()["data"][0]["id"]
-    base = {"websiteId": website, "visitorId": "ann"}
-    for item in (
-        {"type": "pageview", "path": "/pricing"},
-        {"type": "transaction", "name": "purchase", "properties": {"amount": 5}},
-    ):
-        shop.client.post("/api/track", json={**base, **item}).raise_for_status()
+    own = {"website_id": website_of(shop), "visitorId": "ann"}
+    track(shop.client, **own, type="pageview", path="/pricing")
+    track(shop.client, **own, type="transaction", name="purchase", properties={"amount": 5})
     eventually(lambda: shop.client.get("/api/schema/events").json()["total"] == 7)
 
 
@@ -895,13 +848,12 @@ def test_one_list_offers_events_of_all_kinds_with_counts_and_when_they_were_last
 def test_the_picker_of_a_filter_lists_traits_and_first_time(own_shop, own_builder):
     page = own_builder
     identity = {"visitorId": "ann", "userId": "user 1", "traits": {"tier": "gold"}}
-    website = own_shop.client.get("/api/settings/websites").json()["data"][0]["id"]
-    answer = own_shop.client.post("/api/identify", json={"websiteId": website, **identity})
+    identity["websiteId"] = website_of(own_shop)
+    answer = own_shop.client.post("/api/identify", json=identity)
     assert answer.status_code == 200
     page.goto("/funnels/new")
     page.get_by_label("Name", exact=True).fill("Golden")
-    step(page, 1).get_by_label("Value").fill("started")
-    step(page, 2).get_by_label("Value").fill("cart_filled")
+    fill_steps(page, "started", "cart_filled")
     suggestions = page.get_by_role("listbox", name="Suggestions")
     step(page, 1).get_by_role("button", name="Add a filter").click()
     step(page, 1).get_by_label("Property").fill("tier")
@@ -912,8 +864,7 @@ def test_the_picker_of_a_filter_lists_traits_and_first_time(own_shop, own_builde
     step(page, 1).get_by_label("Property").last.fill("first")
     suggestions.get_by_role("option", name="First time").click()
     expect(step(page, 1).locator("[data-operator]").last).to_have_value("is_true")
-    page.get_by_role("button", name="Save funnel").click()
-    expect(page).to_have_url(re.compile(r"/funnels/fun_\w+(\?|$)"))
+    save(page)
     assert saved(own_shop)["steps"][0]["filters"] == [
         {"property": "$trait.tier", "operator": "equals", "value": "gold"},
         {"property": "$first_time", "operator": "is_true", "value": ""},
@@ -949,7 +900,7 @@ def test_a_funnel_of_four_steps_with_a_filter_and_a_breakdown_takes_twelve_click
     click(suggestions.get_by_role("option", name="pro"))
     click(page.locator("#breakdown-ideas").get_by_role("button", name="plan"))
     click(page.get_by_role("button", name="Save funnel"))
-    expect(page).to_have_url(re.compile(r"/funnels/fun_\w+(\?|$)"))
+    expect(page).to_have_url(SAVED)
     stored = saved(own_shop)
     assert (stored["name"], stored["breakdownProperties"]) == ("started to purchase", ["plan"])
     names = [(row["type"], row["value"]) for row in stored["steps"]]
@@ -965,58 +916,48 @@ def test_a_funnel_of_four_steps_with_a_filter_and_a_breakdown_takes_twelve_click
     assert len(clicks) <= MAX_CLICKS
 
 
-def test_an_empty_field_has_no_error_before_the_reader_was_there(shop, builder):
-    page = builder
-    page.goto("/funnels/new")
-    page.get_by_text("Attempts", exact=True).click()
-    for number, value in ((1, "started"), (2, "paid")):
-        step(page, number).get_by_label("Value").fill(value)
-    expect(page.get_by_text("Fill in the empty fields to update the preview.")).to_be_visible()
-    attempt = page.get_by_label("Attempt property")
+def test_an_empty_field_has_no_error_before_the_reader_was_there(form):
+    form.get_by_text("Attempts", exact=True).click()
+    fill_steps(form, "started", "paid")
+    expect(form.get_by_text("Fill in the empty fields to update the preview.")).to_be_visible()
+    attempt = form.get_by_label("Attempt property")
     expect(attempt).not_to_have_attribute("aria-invalid", "true")
     attempt.focus()
-    page.get_by_label("Name", exact=True).focus()
+    form.get_by_label("Name", exact=True).focus()
     expect(attempt).to_have_attribute("aria-invalid", "true")
 
 
-def test_the_preview_waits_for_the_value_of_a_filter_and_names_one_that_matches_nothing(
-    shop, builder
-):
-    page = builder
-    page.goto("/funnels/new")
-    for number, value in ((1, "started"), (2, "paid")):
-        step(page, number).get_by_label("Value").fill(value)
-    preview(page, "40 visitors entered")
-    nothing = page.locator("#preview").get_by_text(
+def test_the_preview_waits_for_the_value_of_a_filter_and_names_one_that_matches_nothing(form):
+    fill_steps(form, "started", "paid")
+    preview(form, "40 visitors entered")
+    nothing = form.locator("#preview").get_by_text(
         "No visitors completed the first step with its filters in this period."
     )
     expect(nothing).to_have_count(0)
     queries = []
-    page.on("request", lambda request: queries.append(request.post_data))
-    step(page, 1).get_by_role("button", name="Add a filter").click()
-    page.get_by_role("option", name="plan").click()
-    expect(page.locator("#preview")).to_have_attribute("data-state", "incomplete")
-    page.get_by_role("option", name="basic").click()
-    preview(page, "20 visitors entered")
+    form.on("request", lambda request: queries.append(request.post_data))
+    step(form, 1).get_by_role("button", name="Add a filter").click()
+    form.get_by_role("option", name="plan").click()
+    expect(form.locator("#preview")).to_have_attribute("data-state", "incomplete")
+    form.get_by_role("option", name="basic").click()
+    preview(form, "20 visitors entered")
     previews = [query for query in queries if query and "filters" in query]
     assert len(previews) == 1
     assert '"basic"' in previews[0]
-    step(page, 1).locator(".filter-inputs").get_by_label("Value").fill("none of these")
-    preview(page, "0 visitors entered")
+    step(form, 1).locator(".filter-inputs").get_by_label("Value").fill("none of these")
+    preview(form, "0 visitors entered")
     expect(nothing).to_be_visible()
-    expect(page.get_by_text("Still counting")).to_have_count(0)
+    expect(form.get_by_text("Still counting")).to_have_count(0)
 
 
-def test_own_properties_come_before_built_in_fields(shop, builder):
-    page = builder
-    page.goto("/funnels/new")
-    step(page, 1).get_by_label("Value").fill("started")
-    step(page, 1).get_by_role("button", name="Add a filter").click()
-    page.get_by_role("option", name="plan").wait_for()
-    names = page.get_by_role("option").locator("bdi").all_inner_texts()
+def test_own_properties_come_before_built_in_fields(form):
+    step(form, 1).get_by_label("Value").fill("started")
+    step(form, 1).get_by_role("button", name="Add a filter").click()
+    form.get_by_role("option", name="plan").wait_for()
+    names = form.get_by_role("option").locator("bdi").all_inner_texts()
     assert set(names[:2]) == {"plan", "price"}
     assert all(name.startswith("$") for name in names[2:])
-    assert page.get_by_role("listbox").bounding_box()["width"] >= 380
+    assert form.get_by_role("listbox").bounding_box()["width"] >= 380
 
 
 def test_a_closed_step_is_one_line_of_text_until_it_is_opened(shop, builder):
@@ -1027,8 +968,7 @@ def test_a_closed_step_is_one_line_of_text_until_it_is_opened(shop, builder):
         row(match("payment_failed"), diagnostic=True),
         row(match("payed")),
     ]
-    funnel = shop.client.post("/api/funnels", json={**FUNNEL, "steps": steps}).json()
-    page.goto(f"/funnels/{funnel['id']}/edit")
+    edit(page, shop, {**FUNNEL, "steps": steps})
     texts = page.locator(".row-text")
     expect(texts).to_have_text(
         [
@@ -1059,26 +999,24 @@ def test_a_closed_step_is_one_line_of_text_until_it_is_opened(shop, builder):
     expect(unknown).to_be_hidden()
 
 
-def test_an_entered_step_closes_once_the_reader_continues_elsewhere(shop, builder):
-    page = builder
-    page.goto("/funnels/new")
-    first, second = step(page, 1), step(page, 2)
+def test_an_entered_step_closes_once_the_reader_continues_elsewhere(form):
+    first, second = step(form, 1), step(form, 2)
     first.get_by_label("Value").click()
-    page.get_by_role("option", name="started 40").click()  # continues with the second step
+    form.get_by_role("option", name="started 40").click()  # continues with the second step
     expect(first.locator(".row-text")).to_have_text("started")
     expect(first.get_by_label("Value")).to_be_hidden()
     expect(second.get_by_label("Value")).to_be_focused()
-    page.keyboard.type("paid")
+    form.keyboard.type("paid")
     second.locator(".row-number").click()
     expect(second.get_by_label("Value")).to_be_visible()
     second.get_by_label("Value").focus()
     for _ in range(6):
-        page.keyboard.press("Tab")
+        form.keyboard.press("Tab")
     expect(second.locator(".row-text")).to_have_text("paid")
     expect(second.get_by_label("Value")).to_be_hidden()
-    page.get_by_role("button", name="Add a step").click()
-    page.get_by_label("Name", exact=True).click()
-    expect(step(page, 3).get_by_label("Value")).to_be_visible()  # it has no event yet
+    form.get_by_role("button", name="Add a step").click()
+    form.get_by_label("Name", exact=True).click()
+    expect(step(form, 3).get_by_label("Value")).to_be_visible()  # it has no event yet
 
 
 @pytest.mark.full("another width")
@@ -1088,8 +1026,7 @@ def test_on_a_small_screen_the_preview_s_sums_stay_in_view_and_an_error_at_savin
     page = builder
     page.set_viewport_size({"width": 390, "height": 700})
     page.goto("/funnels/new")
-    for number, value in ((1, "started"), (2, "paid")):
-        step(page, number).get_by_label("Value").fill(value)
+    fill_steps(page, "started", "paid")
     summary = page.locator(".preview-summary")
     expect(summary).to_contain_text("40 visitors entered, 10 completed")
     page.evaluate("scrollTo(0, 0)")

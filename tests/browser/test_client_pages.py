@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, Route
 
 from tests.browser.conftest import Account, patient
+from tests.records import new_website
 from tests.waiting import eventually
 
 SITE = "https://shop.example"
@@ -19,9 +20,7 @@ class Shop:
 
     def __init__(self, context: BrowserContext, account: Account) -> None:
         self.context, self.account = patient(context), account
-        website = {"name": "Shop", "kind": "web"}
-        created = account.client.post("/api/settings/websites", json=website)
-        self.website_id: str = created.json()["id"]
+        self.website_id = new_website(account.client)
         self.src = f"{account.url}/t.js"
         self.said: list[str] = []
         self.errors: list[str] = []

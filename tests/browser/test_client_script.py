@@ -11,6 +11,8 @@ from playwright.sync_api import BrowserContext, Page, Request, Route
 from playwright.sync_api import Error as PlaywrightError
 
 from tests.browser.conftest import Account, patient
+from tests.cases import full_except
+from tests.records import new_website
 from tests.stopped_store import rows_of
 from tests.tiers import TIER, Tier
 from tests.waiting import PATIENCE_S, eventually
@@ -236,20 +238,13 @@ def test_sub_domains_share_the_visitor_where_a_site_wants_that(context, account)
     assert page.evaluate("document.cookie") == ""
 
 
-@pytest.mark.parametrize(
-    "status",
-    [
-        401,
-        *(pytest.param(status, marks=pytest.mark.full("other answers")) for status in (403, 404)),
-    ],
-)
+@pytest.mark.parametrize("status", full_except([401], [401, 403, 404], "other answers"))
 def test_events_wait_while_the_service_refuses_all_and_the_next_page_sends_them(
     context, account, status
 ) -> None:
     """The console says it once, also on a host that is not local."""
     site = "https://shop.example"
-    website = {"name": "Shop", "kind": "web"}
-    website_id = account.client.post("/api/settings/websites", json=website).json()["id"]
+    website_id = new_website(account.client)
     tag = f'<script src="{account.url}/t.js" data-website="{website_id}"></script>'
     context.route(f"{site}/**", lambda route: route.fulfill(body=tag, content_type="text/html"))
     cors = {"access-control-allow-origin": "*"}

@@ -10,6 +10,8 @@ import pytest
 from playwright.sync_api import Browser, Page, Route
 
 from tests.browser.conftest import Account, patient
+from tests.cases import full_except
+from tests.records import new_key, new_website
 from tests.segment.service import node
 from tests.waiting import PATIENCE_S, eventually
 
@@ -58,27 +60,16 @@ def snippets(importing: str) -> list[str]:
 
 def first_and_others(texts: list[str]) -> list[Any]:
     """The texts, of which `make test` runs the first."""
-    others = pytest.mark.full("other snippets")
-    return [texts[0], *(pytest.param(text, marks=others) for text in texts[1:])]
+    return full_except(texts[:1], texts, "other snippets")
 
 
-def filled_in(snippet: str, account: Account, website_id: str, folder: Path) -> str:
+def filled_in(snippet: str, account: Account, website: str, folder: Path) -> str:
     """The snippet with a real service, website and folder."""
     return (
         snippet.replace("https://penstock.example", account.url)
-        .replace("web_...", website_id)
+        .replace("web_...", website)
         .replace("/var/lib/shop/penstock", str(folder))
     )
-
-
-def new_website(account: Account, kind: str) -> str:
-    body = {"name": "Shop", "kind": kind}
-    return account.client.post("/api/settings/websites", json=body).json()["id"]
-
-
-@pytest.fixture
-def website_id(account: Account) -> str:
-    return new_website(account, "web")
 
 
 def stored_names(account: Account) -> set[str]:
@@ -105,20 +96,26 @@ def open_bundled(page: Page, code: str) -> None:
     page.goto(f"{SITE}/cart")
 
 
+def open_html(page: Page, body: str) -> None:
+    """Open the shop's page, which has this HTML."""
+    page.route(f"{SITE}/**", lambda route: route.fulfill(body=body, content_type="text/html"))
+    page.goto(f"{SITE}/cart")
+
+
 @built
 @pytest.mark.parametrize("snippet", first_and_others(snippets("@penstock/sdk")))
 def test_snippets_for_pages_with_a_bundler(
-    account: Account, website_id: str, page: Page, tmp_path: Path, snippet: str
+    account: Account, website: str, page: Page, tmp_path: Path, snippet: str
 ) -> None:
-    open_bundled(page, filled_in(snippet, account, website_id, tmp_path))
+    open_bundled(page, filled_in(snippet, account, website, tmp_path))
     expect_stored(account, "/cart", *re.findall(r'track\("(\w+)"', snippet))
 
 
 @built
 def test_the_snippet_of_the_dashboard_for_pages_with_a_bundler(
-    account: Account, website_id: str, signed_in: Page, browser: Browser
+    account: Account, website: str, signed_in: Page, browser: Browser
 ) -> None:
-    signed_in.goto(f"/welcome/{website_id}")
+    signed_in.goto(f"/welcome/{website}")
     code = signed_in.locator("#snippet-npm").text_content()
     assert code is not None
     with patient(browser.new_context()) as visited:
@@ -128,25 +125,23 @@ def test_the_snippet_of_the_dashboard_for_pages_with_a_bundler(
 
 @pytest.mark.parametrize("tag", first_and_others(TAGS))
 def test_the_script_and_calls_before_it_has_loaded(
-    account: Account, website_id: str, page: Page, tmp_path: Path, tag: str
+    account: Account, website: str, page: Page, tmp_path: Path, tag: str
 ) -> None:
     (early,) = [text for text in SNIPPETS if "import " not in text]
-    script = filled_in(tag, account, website_id, tmp_path)
+    script = filled_in(tag, account, website, tmp_path)
     body = f"<html><head><script>{early}</script>{script}</head></html>"
-    page.route(f"{SITE}/**", lambda route: route.fulfill(body=body, content_type="text/html"))
-    page.goto(f"{SITE}/cart")
+    open_html(page, body)
     expect_stored(account, "/cart", "signed_up")
 
 
 def test_the_snippets_about_consent_send_nothing_before_it(
-    account: Account, website_id: str, page: Page, tmp_path: Path
+    account: Account, website: str, page: Page, tmp_path: Path
 ) -> None:
     text = (ROOT / "docs/privacy.md").read_text("utf-8")
     [tag] = re.findall(r"```html\n(.*?)```", text, re.DOTALL)
     [consent] = re.findall(r"```js\n(.*?)```", text, re.DOTALL)
-    body = f"<html><head>{filled_in(tag, account, website_id, tmp_path)}</head></html>"
-    page.route(f"{SITE}/**", lambda route: route.fulfill(body=body, content_type="text/html"))
-    page.goto(f"{SITE}/cart")
+    body = f"<html><head>{filled_in(tag, account, website, tmp_path)}</head></html>"
+    open_html(page, body)
     assert stored_names(account) == set()
     page.evaluate(consent)
     expect_stored(account, "/cart")
@@ -176,16 +171,16 @@ def test_snippets_for_apps_and_backends(
     """The snippets of an entry are one program; the first one imports what the others share."""
     first, *more = snippets(f"@penstock/sdk/{entry}")
     snippet = first + "".join(text.replace("import { init, ", "import { ") for text in more)
-    website_id = new_website(account, kind)
-    key = account.client.post("/api/settings/api-keys", json={"name": "shop"}).json()["key"]
-    run_in_node(filled_in(snippet, account, website_id, tmp_path / "spill"), PENSTOCK_API_KEY=key)
+    website = new_website(account.client, kind=kind)
+    key = new_key(account.client)
+    run_in_node(filled_in(snippet, account, website, tmp_path / "spill"), PENSTOCK_API_KEY=key)
     names = re.findall(r'(?:event: |screen\(|track\()"(\w+)"', snippet)
     expect_stored(account, *names, *own_names)
 
 
 @built
 def test_the_snippets_of_the_dashboard_for_apps(account: Account, signed_in: Page) -> None:
-    website_id = new_website(account, "mobile")
+    website_id = new_website(account.client, kind="mobile")
     signed_in.goto(f"/welcome/{website_id}")
     app, curl = (signed_in.locator(name).text_content() for name in ("#snippet", "#snippet-http"))
     assert app is not None

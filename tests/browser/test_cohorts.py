@@ -6,25 +6,22 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.conftest import confirm
 from tests.browser.watching import assert_accessible
+from tests.records import create, event_steps, track
 from tests.waiting import eventually
 
-FUNNEL = {
-    "name": "Checkout",
-    "steps": [{"type": "Event", "value": "started"}, {"type": "Event", "value": "paid"}],
-    "conversionWindowSeconds": 86_400,
-}
+STEPS = event_steps("started", "paid")
+FUNNEL = {"name": "Checkout", "steps": STEPS, "conversionWindowSeconds": 86_400}
 
 
 @pytest.fixture
-def funnel(account):
+def funnel(account, website):
     """A funnel that ann completed and bob did not."""
     client = account.client
-    site = client.post("/api/settings/websites", json={"name": "Shop", "kind": "web"}).json()["id"]
     for visitor, name in (("ann", "started"), ("ann", "paid"), ("bob", "started")):
-        event = {"websiteId": site, "visitorId": visitor, "type": "event", "name": name}
-        assert client.post("/api/track", json=event).status_code == 202
-    funnel = client.post("/api/funnels", json=FUNNEL).json()["id"]
+        track(client, website, visitorId=visitor, name=name)
+    funnel = create(client, "/api/funnels", FUNNEL)["id"]
     results = f"/api/funnels/{funnel}/results"
     eventually(lambda: client.get(results).json()["aggregate"]["completed"] == 1)
     return funnel
@@ -48,7 +45,7 @@ def test_the_people_behind_a_number_become_a_filter(signed_in, account, funnel, 
     assert_accessible(page)
     page.get_by_role("button", name="Rename").click()
     page.get_by_role("dialog").get_by_label("Name").fill("Left")
-    page.get_by_role("dialog").get_by_role("button", name="Rename").click()
+    confirm(page, "Rename")
     expect(page.get_by_role("heading", level=1)).to_have_text("Left")
     [cohort] = account.client.get("/api/cohorts").json()["data"]
     assert (cohort["kind"], cohort["visitors"]) == ("list", 1)
@@ -64,6 +61,6 @@ def test_the_people_behind_a_number_become_a_filter(signed_in, account, funnel, 
     assert_accessible(page)
     page.goto("/cohorts")
     page.get_by_role("button", name="Delete Left").click()
-    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    confirm(page, "Delete")
     expect(page.get_by_text("No cohorts yet")).to_be_visible()
     assert_accessible(page)

@@ -11,6 +11,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import EMAIL, patient
 from tests.browser.watching import assert_accessible
+from tests.records import new_key
 from tests.serving import Served
 from tests.tenant import PASSWORD
 from tests.waiting import PATIENCE_S
@@ -53,11 +54,8 @@ def test_an_account_a_website_a_key_and_the_first_event_shows_by_itself(service,
     expect(page.get_by_role("heading", level=1, name="Funnels")).to_be_visible()
 
 
-def test_the_snippet_sends_a_page_view_and_events(account, signed_in, browser):
-    website = account.client.post(
-        "/api/settings/websites", json={"name": "Shop", "kind": "web"}
-    ).json()
-    signed_in.goto(f"/welcome/{website['id']}")
+def test_the_snippet_sends_a_page_view_and_events(website, signed_in, browser):
+    signed_in.goto(f"/welcome/{website}")
     snippet = signed_in.locator("#snippet").inner_text()
 
     visited = patient(browser.new_context()).new_page()
@@ -77,13 +75,10 @@ def test_the_snippet_sends_a_page_view_and_events(account, signed_in, browser):
     visited.context.close()
 
 
-def test_the_snippets_for_backends_send_an_event(account, signed_in):
+def test_the_snippets_for_backends_send_an_event(account, website, signed_in):
     """As they are on the page of a website; the key comes from the environment."""
-    website = account.client.post(
-        "/api/settings/websites", json={"name": "Shop", "kind": "web"}
-    ).json()
-    key = account.client.post("/api/settings/api-keys", json={"name": "backend"}).json()["key"]
-    signed_in.goto(f"/welcome/{website['id']}")
+    key = new_key(account.client)
+    signed_in.goto(f"/welcome/{website}")
     node = shutil.which("node", path=f"{os.environ['PATH']}:{ROOT / '.venv/bin'}")
     programs = {
         "#snippet-python": [sys.executable, "-c"],
@@ -103,11 +98,8 @@ def test_the_snippets_for_backends_send_an_event(account, signed_in):
         expect(signed_in.locator("#arrival")).to_contain_text(snippet)
 
 
-def test_the_set_up_has_a_tab_for_each_kind_of_sender(account, signed_in):
-    website = account.client.post(
-        "/api/settings/websites", json={"name": "Shop", "kind": "web"}
-    ).json()
-    signed_in.goto(f"/welcome/{website['id']}")
+def test_the_set_up_has_a_tab_for_each_kind_of_sender(website, signed_in):
+    signed_in.goto(f"/welcome/{website}")
     tabs = signed_in.get_by_role("tab")
     expect(tabs).to_have_text(["Browser", "Server", "Segment", "curl"])
     expect(signed_in.locator("#snippet-python")).to_be_hidden()

@@ -7,26 +7,21 @@ from zoneinfo import ZoneInfo
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import CONTEXT, sign_in
+from tests.browser.conftest import CONTEXT, confirm
 from tests.browser.watching import assert_accessible
+from tests.records import create, event_steps
 
-FUNNEL = {
-    "name": "Checkout",
-    "steps": [{"type": "Event", "value": "started"}, {"type": "Event", "value": "paid"}],
-}
+FUNNEL = {"name": "Checkout", "steps": event_steps("started", "paid")}
 GOAL = {"name": "Paid", "match": {"type": "Event", "value": "paid"}}
 
 
 def saved(account, path, record, **changes):
-    answer = account.client.post(path, json=record | changes)
-    answer.raise_for_status()
-    return answer.json()
+    return create(account.client, path, record | changes)
 
 
-def test_figures_are_those_of_30_days_of_the_readers_time_zone(page, demo, watch):
-    sign_in(page.context, demo.url, demo.session)
-    page.goto("/funnels")
-    row = page.get_by_role("row", name=re.compile("Checkout"))
+def test_figures_are_those_of_30_days_of_the_readers_time_zone(demo_page, demo):
+    demo_page.goto("/funnels")
+    row = demo_page.get_by_role("row", name=re.compile("Checkout"))
     expect(
         row.get_by_role("img", name=re.compile(r"Conversion rate by day, from [\d.]+% to [\d.]+%"))
     ).to_be_visible()
@@ -42,7 +37,7 @@ def test_figures_are_those_of_30_days_of_the_readers_time_zone(page, demo, watch
     ).json()["aggregate"]
     expect(row.get_by_role("cell").nth(1)).to_have_text(f"{aggregate['entered']:,}")
     expect(row.get_by_role("cell").nth(2)).to_have_text(f"{aggregate['settledRate']:.1%}")
-    assert_accessible(page)
+    assert_accessible(demo_page)
 
 
 def test_an_empty_list_leads_to_the_builder(signed_in):
@@ -90,9 +85,7 @@ def test_a_funnel_is_copied_and_deleted(signed_in, account):
     )
     signed_in.goto("/funnels")
     signed_in.get_by_role("button", name="Delete Checkout").click()
-    signed_in.get_by_role("dialog", name="Delete this funnel?").get_by_role(
-        "button", name="Delete"
-    ).click()
+    confirm(signed_in, "Delete", "Delete this funnel?")
     expect(signed_in.get_by_role("heading", name="No funnels yet")).to_be_visible()
     assert account.client.get("/api/funnels").json()["total"] == 0
 
@@ -118,9 +111,7 @@ def test_a_goal_is_made_changed_and_deleted(signed_in, account):
     expect(signed_in.get_by_role("cell", name="Paid", exact=True)).to_be_visible()
     assert account.client.get("/api/goals").json()["data"][0]["match"]["filters"] == []
     signed_in.get_by_role("button", name="Delete Paid").click()
-    signed_in.get_by_role("dialog", name="Delete this goal?").get_by_role(
-        "button", name="Delete"
-    ).click()
+    confirm(signed_in, "Delete", "Delete this goal?")
     expect(signed_in.get_by_role("heading", name="No goals yet")).to_be_visible()
 
 
@@ -140,12 +131,8 @@ def test_a_goal_with_the_name_of_another_has_the_error_at_its_name(signed_in, ac
 
 def test_a_goal_in_use_lists_its_funnels_and_warns_that_a_change_recalculates(signed_in, account):
     goal = saved(account, "/api/goals", GOAL)
-    saved(
-        account,
-        "/api/funnels",
-        FUNNEL,
-        steps=[FUNNEL["steps"][0], {"type": "Goal", "value": "Paid"}],
-    )
+    steps = [FUNNEL["steps"][0], {"type": "Goal", "value": "Paid"}]
+    saved(account, "/api/funnels", FUNNEL, steps=steps)
     signed_in.goto("/goals")
     expect(signed_in.get_by_role("cell", name="Checkout")).to_be_visible()
     signed_in.get_by_role("button", name="Delete Paid").click()

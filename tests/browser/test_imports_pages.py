@@ -2,22 +2,17 @@
 
 import base64
 import gzip
-import json
 
 import pytest
 from playwright.sync_api import expect
 
+from tests import records
+from tests.browser.conftest import confirm
 from tests.browser.watching import assert_accessible
-from tests.cases import cases
+from tests.cases import cases, full_except
 from tests.events.imports.exported import FILES
+from tests.records import track
 from tests.waiting import eventually
-
-
-@pytest.fixture
-def website(account) -> str:
-    return account.client.post(
-        "/api/settings/websites", json={"name": "Shop", "kind": "web"}
-    ).json()["id"]
 
 
 def line(**more):
@@ -31,7 +26,7 @@ def line(**more):
 
 
 def ndjson(*lines):
-    return "".join(json.dumps(item) + "\n" for item in lines).encode()
+    return records.ndjson(lines)
 
 
 def choose(page, content, name="past.ndjson"):
@@ -59,11 +54,27 @@ def number(page, label):
     return page.locator(".figures div").filter(has_text=label).locator("dd")
 
 
+def expect_imported(page, figures):
+    """Wait until the import is done with these figures."""
+    expect(page.get_by_text("Done", exact=True)).to_be_visible()
+    for label, figure in figures.items():
+        expect(number(page, label)).to_have_text(figure)
+
+
+def send_file(account, website, content, media="application/x-ndjson"):
+    """Send a file without the page."""
+    return account.client.post(
+        "/api/imports",
+        params={"websiteId": website},
+        content=content,
+        headers={"Content-Type": media},
+    )
+
+
 def test_a_file_is_imported_and_its_rejected_lines_are_listed(signed_in, account, website, watch):
     upload(signed_in, ndjson(line(), line(name="paid"), line(timestamp="yesterday", colour="red")))
     expect(signed_in.get_by_role("heading", level=1, name="past.ndjson")).to_be_visible()
-    expect(number(signed_in, "Accepted")).to_have_text("2")
-    expect(signed_in.get_by_text("Done")).to_be_visible()
+    expect_imported(signed_in, {"Accepted": "2"})
     rejects = signed_in.get_by_role("region", name="Rejected lines")
     for field in ("timestamp", "colour"):
         expect(rejects.locator(".reasons code").filter(has_text=field)).to_be_visible()
@@ -82,8 +93,7 @@ def test_a_csv_file_is_imported_in_the_format_that_its_name_selects(
 ):
     rows = b"timestamp;name;userId\n2024-05-01T10:00:00Z;bought;u\nnever;bought;u\n"
     upload(signed_in, rows, "past.csv")
-    expect(number(signed_in, "Accepted")).to_have_text("1")
-    expect(signed_in.get_by_text("Done")).to_be_visible()
+    expect_imported(signed_in, {"Accepted": "1"})
 
 
 @pytest.mark.full("another format")
@@ -97,10 +107,7 @@ def test_an_export_of_another_product_is_imported_in_the_selected_format(
     expect(signed_in.get_by_text("Ready to import")).to_be_visible()
     assert_accessible(signed_in)
     signed_in.get_by_role("button", name="Import", exact=True).press("Enter")
-    expect(number(signed_in, "Accepted")).to_have_text("11")
-    expect(signed_in.get_by_text("Done")).to_be_visible()
-    expect(number(signed_in, "Identify lines")).to_have_text("1")
-    expect(number(signed_in, "Ignored lines")).to_have_text("1")
+    expect_imported(signed_in, {"Accepted": "11", "Identify lines": "1", "Ignored lines": "1"})
     expect(signed_in.get_by_text("line names a visitor who already")).to_be_visible()
     assert_accessible(signed_in)
 
@@ -174,8 +181,7 @@ def test_a_dropped_file_is_checked_imported_and_becomes_a_funnel_with_one_click(
     assert_accessible(signed_in)
 
     signed_in.get_by_role("button", name="Import", exact=True).press("Enter")
-    expect(signed_in.get_by_text("Done", exact=True)).to_be_visible()
-    expect(number(signed_in, "Accepted")).to_have_text("13")
+    expect_imported(signed_in, {"Accepted": "13"})
     assert_accessible(signed_in)
     signed_in.get_by_role("link", name="Make a funnel of attempts by checkout_id").click()
     expect(signed_in.get_by_label("Attempt property")).to_have_value("checkout_id")
@@ -222,8 +228,7 @@ def test_a_table_is_imported_with_a_corrected_mapping(signed_in, account, websit
     expect(columns.get_by_text("the saved mapping Baskets")).to_be_visible()
     assert_accessible(signed_in)
     signed_in.get_by_role("button", name="Import", exact=True).press("Enter")
-    expect(signed_in.get_by_text("Done", exact=True)).to_be_visible()
-    expect(number(signed_in, "Accepted")).to_have_text("3")
+    expect_imported(signed_in, {"Accepted": "3"})
     check(signed_in, table, "more.csv")
     expect(columns.get_by_text("the saved mapping Baskets")).to_be_visible()
     expect(number(signed_in, "Events")).to_have_text("3")
@@ -258,9 +263,7 @@ def test_saved_mappings_are_listed_renamed_and_deleted(signed_in, account, websi
     expect(page.get_by_text("Mapping renamed.")).to_be_visible()
     expect(page.locator("td.main")).to_have_text(["Carts", "Orders"])
     page.get_by_role("button", name="Delete Orders").click()
-    page.get_by_role("dialog", name="Delete this mapping?").get_by_role(
-        "button", name="Delete"
-    ).click()
+    confirm(page, "Delete", "Delete this mapping?")
     expect(page.locator("td.main")).to_have_text(["Carts"])
     assert [each["name"] for each in account.client.get(path).json()["data"]] == ["Carts"]
     page.get_by_label("Search by name").fill("orders")
@@ -285,18 +288,7 @@ def test_the_selected_format_is_checked_against_the_file(signed_in, account, web
     expect(signed_in.get_by_label("File", exact=True)).to_have_attribute("aria-invalid", "true")
 
 
-@cases(
-    "name",
-    [
-        "mixpanel",
-        "ndjson",
-        *(
-            pytest.param(name, marks=pytest.mark.full("other formats"))
-            for name in FILES
-            if name != "mixpanel"
-        ),
-    ],
-)
+@cases("name", full_except(("mixpanel", "ndjson"), ("ndjson", *FILES), "other formats"))
 def test_the_format_is_chosen_by_the_content_of_a_file(signed_in, account, website, watch, name):
     content = FILES[name]() if name in FILES else ndjson(line())
     zipped = content if name == "amplitude" else gzip.compress(content)
@@ -319,12 +311,7 @@ def test_an_import_of_which_every_line_was_rejected_has_failed(signed_in, accoun
     check(signed_in, ndjson({"colour": "red"}))
     expect(signed_in.get_by_text("Nothing to import")).to_be_visible()
     expect(signed_in.get_by_role("button", name="Import", exact=True)).to_have_count(0)
-    sent = account.client.post(
-        "/api/imports",
-        params={"websiteId": website},
-        content=ndjson({"colour": "red"}),
-        headers={"Content-Type": "application/x-ndjson"},
-    )
+    sent = send_file(account, website, ndjson({"colour": "red"}))
     signed_in.goto(f"/imports/{sent.json()['id']}")
     expect(signed_in.get_by_text("Failed", exact=True)).to_be_visible()
     expect(signed_in.get_by_text("The import failed")).to_be_visible()
@@ -336,16 +323,13 @@ def test_an_import_of_which_every_line_was_rejected_has_failed(signed_in, accoun
 @pytest.mark.full("a larger file")
 def test_a_long_import_moves_by_itself(signed_in, account, website, watch):
     upload(signed_in, ndjson(*(line(properties={"n": n}) for n in range(4000))), "long.ndjson")
-    expect(signed_in.get_by_text("Done")).to_be_visible()
-    expect(number(signed_in, "Accepted")).to_have_text("4,000")
+    expect_imported(signed_in, {"Accepted": "4,000"})
 
 
 @pytest.mark.full("a larger file")
 def test_a_file_that_begins_with_many_empty_lines_is_imported(signed_in, account, website, watch):
     upload(signed_in, b"\n" * 5000 + ndjson(line()))
-    expect(signed_in.get_by_text("Done")).to_be_visible()
-    expect(number(signed_in, "Accepted")).to_have_text("1")
-    expect(number(signed_in, "Empty lines")).to_have_text("5,000")
+    expect_imported(signed_in, {"Accepted": "1", "Empty lines": "5,000"})
 
 
 def test_without_a_file_the_error_is_at_its_field(signed_in, account, website, watch):
@@ -386,19 +370,12 @@ def test_a_file_in_another_format_is_refused_when_it_is_chosen(
 
 @cases("media", ["text/plain", "application/x-www-form-urlencoded", "application/gzip"])
 def test_a_session_takes_no_file_that_a_form_of_another_page_could_send(account, website, media):
-    answer = account.client.post(
-        "/api/imports",
-        params={"websiteId": website},
-        content=ndjson(line()),
-        headers={"Content-Type": media},
-    )
-    assert answer.status_code == 415
+    assert send_file(account, website, ndjson(line()), media).status_code == 415
     assert account.client.get("/api/imports").json()["total"] == 0
 
 
 def seen(account, website, visitor):
-    item = {"websiteId": website, "type": "event", "name": "seen", "visitorId": visitor}
-    assert account.client.post("/api/track", json=item).status_code == 202
+    track(account.client, website, name="seen", visitorId=visitor)
 
 
 def test_a_visitor_is_deleted_after_a_preview_of_what_is_deleted(
@@ -485,6 +462,4 @@ def test_the_sample_of_the_dialog_can_be_imported_as_it_is(signed_in, account, w
     for (name, sample), events in zip(samples.items(), ("2", "1"), strict=True):
         upload(signed_in, sample.encode(), name)
         expect(signed_in.get_by_role("heading", level=1, name=name)).to_be_visible()
-        expect(signed_in.get_by_text("Done")).to_be_visible()
-        expect(number(signed_in, "Accepted")).to_have_text(events)
-        expect(number(signed_in, "Rejected")).to_have_text("0")
+        expect_imported(signed_in, {"Accepted": events, "Rejected": "0"})

@@ -12,6 +12,7 @@ from penstock.cli.simulate import evidence_of
 from tests import user_agents
 from tests.browser.conftest import EMAIL, patient
 from tests.links.management.test_qr import expected_modules, modules
+from tests.records import send_events
 from tests.serving import http_client
 from tests.tenant import PASSWORD
 from tests.waiting import PATIENCE_S
@@ -86,10 +87,8 @@ def send_attempts(url, key, website_id):
         for attempt, events in ATTEMPTS.items()
         for name, ago in events
     ]
-    bearer = {"Authorization": f"Bearer {key}"}
     with http_client(url) as client:
-        answer = client.post("/api/v1/events/batch", json={"events": events}, headers=bearer)
-    answer.raise_for_status()
+        send_events(client, events, key)
 
 
 def build_funnel(page):

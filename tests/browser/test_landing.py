@@ -9,7 +9,9 @@ from playwright.sync_api import Browser, Page
 from penstock.links.redirect.languages import TEXTS
 from tests import user_agents
 from tests.browser.conftest import patient
+from tests.cases import full_except
 from tests.links.conftest import APP, LINKS
+from tests.records import create, new_website
 from tests.serving import Served
 
 Open = Callable[..., Page]
@@ -38,26 +40,15 @@ def landing(starts_service: None, tmp_path_factory) -> Iterator[str]:
         served.first_account()
 
         def make(slug: str, name: str = "Acme Shop", **fields: Any) -> str:
-            app = served.client.post(
-                "/api/settings/websites", json={**APP, "name": name, "kind": "mobile"}
-            )
-            link = {
-                "websiteId": app.json()["id"],
-                "name": "a",
-                "slug": slug,
-                "destinationPath": "/offers/1",
-                **fields,
-            }
-            record_id: str = served.client.post(LINKS, json=link).raise_for_status().json()["id"]
+            app_id = new_website(served.client, **{**APP, "name": name, "kind": "mobile"})
+            link = {"websiteId": app_id, "name": "a", "slug": slug, "destinationPath": "/offers/1"}
+            record_id: str = create(served.client, LINKS, {**link, **fields})["id"]
             return record_id
 
         make("web", fallbackUrl=WEB)
         make("bare")
-        copied = served.client.post(
-            "/api/settings/websites",
-            json={**APP, "name": "Acme Shop", "kind": "mobile", "iosClipboardMatching": True},
-        )
-        make("copied", websiteId=copied.json()["id"])
+        app = {**APP, "name": "Acme Shop", "kind": "mobile", "iosClipboardMatching": True}
+        make("copied", websiteId=new_website(served.client, **app))
         served.client.patch(LINKS, json={"id": make("off"), "isActive": False}).raise_for_status()
         for slug, name in NAMES.items():
             make(slug, name)
@@ -150,17 +141,7 @@ def test_a_page_shows_its_buttons_inside_the_window(
         assert box["y"] + box["height"] <= size[1]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "markup",
-        *(
-            pytest.param(name, marks=pytest.mark.full("other texts"))
-            for name in NAMES
-            if name != "markup"
-        ),
-    ],
-)
+@pytest.mark.parametrize("name", full_except(["markup"], NAMES, "other texts"))
 @pytest.mark.parametrize(
     ("user_agent", "size"),
     [
@@ -189,17 +170,7 @@ def test_the_code_is_a_square_that_a_phone_can_read_in_any_scheme(visit):
         assert page.get_by_text("/l/bare").is_visible()
 
 
-@pytest.mark.parametrize(
-    "language",
-    [
-        "de",
-        *(
-            pytest.param(language, marks=pytest.mark.full("other languages"))
-            for language in TEXTS
-            if language != "de"
-        ),
-    ],
-)
+@pytest.mark.parametrize("language", full_except(["de"], TEXTS, "other languages"))
 def test_a_page_speaks_the_browsers_language(visit, language):
     page = visit("web", IPHONE, PHONE, locale=language)
     texts = TEXTS[language]

@@ -8,8 +8,9 @@ from playwright.sync_api import expect
 
 from penstock.cli.simulate import buttons_of, evidence_of
 from tests import user_agents
-from tests.browser.conftest import CONTEXT, sign_in
+from tests.browser.conftest import CONTEXT
 from tests.browser.watching import HeldRequests, assert_accessible
+from tests.records import create, new_website
 from tests.waiting import eventually
 
 LINKS = "/api/mobile/deferred-links"
@@ -23,7 +24,7 @@ APP = {
 
 @pytest.fixture
 def app_id(account) -> str:
-    return account.client.post("/api/settings/websites", json=APP).json()["id"]
+    return new_website(account.client, **APP)
 
 
 @pytest.fixture
@@ -41,9 +42,7 @@ def make_link(account, app_id, mark):
             "slug": f"{slug}-{mark}",
             "destinationPath": "/offers/42",
         } | more
-        answer = account.client.post(LINKS, json=body)
-        assert answer.status_code == 201, answer.text
-        return answer.json()
+        return create(account.client, LINKS, body)
 
     return make
 
@@ -78,7 +77,7 @@ def test_without_an_app_the_list_leads_to_adding_one_and_then_to_a_first_link(si
     )
     signed_in.goto("/links/new")
     expect(signed_in.get_by_role("link", name="Add an app")).to_be_visible()
-    account.client.post("/api/settings/websites", json=APP)
+    new_website(account.client, **APP)
     signed_in.goto("/links")
     signed_in.get_by_role("link", name="Create a link").click()
     expect(signed_in).to_have_url(re.compile("/links/new$"))
@@ -214,7 +213,7 @@ def test_disabling_says_what_it_means_and_can_be_undone(signed_in, account, make
 
 
 def test_the_list_is_searched_and_narrowed_by_app_and_state(signed_in, account, make_link):
-    other = account.client.post("/api/settings/websites", json=APP | {"name": "Other"}).json()["id"]
+    other = new_website(account.client, **APP | {"name": "Other"})
     make_link("first", name="First")
     make_link("second", name="Second", websiteId=other)
     disabled = make_link("third", name="Third")
@@ -282,33 +281,31 @@ def test_a_scanned_link_that_an_install_resolved_is_in_statistics_and_audit(
     expect(signed_in.get_by_role("region", name="Timeline")).to_contain_text("install")
 
 
-def test_the_numbers_are_those_of_the_api_and_follow_the_period(page, demo, watch):
-    sign_in(page.context, demo.url, demo.session)
+def test_the_numbers_are_those_of_the_api_and_follow_the_period(demo_page, demo):
     days = {"timezone": CONTEXT["timezone_id"]}
     stats = demo.service.client.get(f"{LINKS}/{demo.ids['link']}/stats", params=days).json()
-    page.goto(f"/links/{demo.ids['link']}?period=all")
-    expect(page.locator("#statistics .totals")).to_be_visible()
-    shown = page.locator("#statistics .totals data").evaluate_all(
+    demo_page.goto(f"/links/{demo.ids['link']}?period=all")
+    expect(demo_page.locator("#statistics .totals")).to_be_visible()
+    shown = demo_page.locator("#statistics .totals data").evaluate_all(
         "all => all.map((data) => Number(data.value))"
     )
     names = ("clicks", "uniqueClicks", "installs", "conversion", "opens", "qrScans", "botHits")
     assert shown == [stats["totals"][name] for name in names]
-    page.get_by_text("View as table").click()
-    rows = page.get_by_role("region", name="Statistics as a table").locator("tbody tr")
+    demo_page.get_by_text("View as table").click()
+    rows = demo_page.get_by_role("region", name="Statistics as a table").locator("tbody tr")
     expect(rows).to_have_count(len(stats["data"]))
     clicks = rows.evaluate_all("all => all.map((row) => Number(row.querySelector('data').value))")
     assert sum(clicks) == stats["totals"]["clicks"]
-    page.goto(f"/links/{demo.ids['link']}?period=custom&start=2020-01-01&end=2020-01-31")
-    expect(page.get_by_text("No clicks in this period")).to_be_visible()
-    page.goto(f"/links/{demo.ids['link']}")
-    page.locator("#statistics").get_by_role("link", name="Week").click()
-    expect(page.get_by_role("heading", name="By week")).to_be_visible()
+    demo_page.goto(f"/links/{demo.ids['link']}?period=custom&start=2020-01-01&end=2020-01-31")
+    expect(demo_page.get_by_text("No clicks in this period")).to_be_visible()
+    demo_page.goto(f"/links/{demo.ids['link']}")
+    demo_page.locator("#statistics").get_by_role("link", name="Week").click()
+    expect(demo_page.get_by_role("heading", name="By week")).to_be_visible()
 
 
-def test_the_audit_has_pages_and_says_why_there_was_no_match(page, demo, watch):
-    sign_in(page.context, demo.url, demo.session)
-    page.goto(f"/links/{demo.ids['link']}")
-    matches = page.locator("#matches")
+def test_the_audit_has_pages_and_says_why_there_was_no_match(demo_page, demo):
+    demo_page.goto(f"/links/{demo.ids['link']}")
+    matches = demo_page.locator("#matches")
     expect(matches.get_by_text("Another install has already claimed the click")).to_be_visible()
     compared = matches.locator("tr", has_text="Compared by").first
     expect(compared.locator("[data-label=Result]")).to_have_text("No match")

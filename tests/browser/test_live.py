@@ -6,19 +6,11 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.watching import assert_accessible
-
-
-@pytest.fixture
-def website(account) -> str:
-    return account.client.post(
-        "/api/settings/websites", json={"name": "Shop", "kind": "web"}
-    ).json()["id"]
+from tests.records import create, event_steps, new_website, track
 
 
 def send(account, website, name, **more):
-    item = {"websiteId": website, "type": "event", "name": name, "visitorId": "ann", **more}
-    answer = account.client.post("/api/track", json=item)
-    assert answer.status_code == 202, answer.text
+    track(account.client, website, **{"name": name, "visitorId": "ann", **more})
 
 
 def rows(page):
@@ -90,9 +82,7 @@ def test_a_paused_list_stays_and_then_catches_up(signed_in, account, website, wa
 
 @pytest.mark.slow("waits for several polls of the page")
 def test_filters_apply_to_present_and_to_new_events(signed_in, account, website, watch):
-    other = account.client.post(
-        "/api/settings/websites", json={"name": "Blog", "kind": "web"}
-    ).json()["id"]
+    other = new_website(account.client, "Blog")
     send(account, website, "a", droppedBefore=2)
     send(account, other, "b")
     signed_in.goto("/live")
@@ -118,15 +108,9 @@ def test_filters_apply_to_present_and_to_new_events(signed_in, account, website,
 def test_an_attempt_of_a_saved_funnel_is_shown_and_narrows_the_list(
     signed_in, account, website, watch
 ):
-    steps = [{"type": "Event", "value": name} for name in ("started", "paid")]
-    funnel = {
-        "name": "F",
-        "countingUnit": "attempt",
-        "attemptProperty": "checkoutId",
-        "steps": steps,
-    }
-    answer = account.client.post("/api/funnels", json=funnel)
-    assert answer.status_code == 201, answer.text
+    unit = {"countingUnit": "attempt", "attemptProperty": "checkoutId"}
+    funnel = {"name": "F", "steps": event_steps("started", "paid"), **unit}
+    create(account.client, "/api/funnels", funnel)
     send(account, website, "started", properties={"checkoutId": "c-1"})
     send(account, website, "started", properties={"checkoutId": "c-2"})
     signed_in.goto("/live")

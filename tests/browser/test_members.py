@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import create_account, new_email, patient, sign_in
+from tests.browser.conftest import confirm, create_account, new_email, patient, sign_in
 from tests.browser.watching import assert_accessible, assert_fits
 from tests.serving import http_client
 from tests.tenant import PASSWORD
@@ -31,6 +31,14 @@ def joined(account, email, role="member"):
         "invitation": invite(account, email, role).partition("=")[2],
     }
     browser.post("/api/auth/signup", json=form).raise_for_status()
+    return browser
+
+
+def logged_in(account):
+    """Another browser of the account."""
+    browser = http_client(account.url)
+    form = {"email": account.email, "password": PASSWORD}
+    browser.post("/api/auth/login", json=form).raise_for_status()
     return browser
 
 
@@ -63,12 +71,8 @@ def test_an_invitation_is_shown_once_and_its_address_makes_a_member(
     bob.get_by_label("Password").fill(PASSWORD)
     bob.keyboard.press("Enter")
     expect(bob).to_have_url(f"{account.url}/welcome")
-    assert [
-        member["role"] for member in account.client.get("/api/settings/members").json()["data"]
-    ] == [
-        "owner",
-        "member",
-    ]
+    members = account.client.get("/api/settings/members").json()["data"]
+    assert [member["role"] for member in members] == ["owner", "member"]
     bob.goto(f"{account.url}/settings/members")
     expect(bob.get_by_role("button", name="Invite", exact=True)).to_have_count(0)
     expect(bob.get_by_role("button", name="Leave the workspace")).to_be_visible()
@@ -79,7 +83,7 @@ def test_a_withdrawn_invitation_leads_nowhere(signed_in, account, guest, watch):
     address = invite(account, guest)
     signed_in.goto("/settings/members")
     signed_in.get_by_role("button", name=f"Withdraw the invitation for {guest}").click()
-    signed_in.get_by_role("dialog").get_by_role("button", name="Withdraw").click()
+    confirm(signed_in, "Withdraw")
     expect(signed_in.get_by_text("No pending invitations")).to_be_visible()
     signed_in.goto(address)
     expect(
@@ -103,12 +107,10 @@ def test_roles_change_a_member_is_removed_and_the_last_owner_stays(
     watch.allow("409")
     signed_in.keyboard.press("Escape")
     signed_in.get_by_role("button", name=f"Change the role of {guest}").click()
-    signed_in.get_by_role("dialog", name="Make an owner?").get_by_role(
-        "button", name="Make an owner"
-    ).click()
+    confirm(signed_in, "Make an owner", "Make an owner?")
     expect(signed_in.get_by_role("row", name=guest).get_by_text("Owner")).to_be_visible()
     signed_in.get_by_role("button", name=f"Remove {guest}").click()
-    signed_in.get_by_role("dialog").get_by_role("button", name="Remove").click()
+    confirm(signed_in, "Remove")
     expect(signed_in.get_by_role("row", name=guest)).to_have_count(0)
     assert bob.get("/api/auth/session").status_code == 401
 
@@ -142,10 +144,7 @@ def test_several_workspaces_are_switched_with_a_click(account, page, watch):
 
 
 def test_the_password_changes_and_ends_the_other_sessions(signed_in, account, watch):
-    other = http_client(account.url)
-    other.post(
-        "/api/auth/login", json={"email": account.email, "password": PASSWORD}
-    ).raise_for_status()
+    other = logged_in(account)
     signed_in.goto("/settings/account")
     expect(signed_in.get_by_role("button", name="End this session")).to_have_count(1)
     signed_in.get_by_label("Current password").fill("wrong horse battery")
@@ -163,10 +162,7 @@ def test_the_password_changes_and_ends_the_other_sessions(signed_in, account, wa
 
 
 def test_a_session_is_ended_from_another(signed_in, account):
-    other = http_client(account.url)
-    other.post(
-        "/api/auth/login", json={"email": account.email, "password": PASSWORD}
-    ).raise_for_status()
+    other = logged_in(account)
     signed_in.set_viewport_size({"width": 360, "height": 740})
     signed_in.goto("/settings/account")
     signed_in.get_by_role("button", name="End this session").press("Enter")

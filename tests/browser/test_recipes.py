@@ -18,10 +18,11 @@ from tests.browser.test_client_snippets import (
     built,
     expect_stored,
     filled_in,
-    new_website,
     open_bundled,
+    open_html,
     run_in_node,
 )
+from tests.records import new_key
 from tests.waiting import PATIENCE_S
 
 RECIPES = ROOT / "docs/recipes"
@@ -144,19 +145,12 @@ def blocks(name: str, language: str) -> list[str]:
 
 
 @pytest.fixture
-def website_id(account: Account) -> str:
-    return new_website(account, "web")
+def filled(account: Account, website: str, tmp_path: Path) -> Callable[[str], str]:
+    return lambda snippet: filled_in(snippet, account, website, tmp_path / "spill")
 
 
-@pytest.fixture
-def filled(account: Account, website_id: str, tmp_path: Path) -> Callable[[str], str]:
-    return lambda snippet: filled_in(snippet, account, website_id, tmp_path / "spill")
-
-
-def new_key(account: Account) -> str:
-    form = {"name": "shop", "scopes": ["ingest"]}
-    key: str = account.client.post("/api/settings/api-keys", json=form).json()["key"]
-    return key
+def sending_key(account: Account) -> str:
+    return new_key(account.client, scopes=["ingest"])
 
 
 def stored(account: Account, name: str) -> dict:
@@ -181,8 +175,7 @@ def test_the_tags_of_tag_manager_send_an_attempt(
     [ids] = blocks("tag-manager", "js")
     inputs = "<input name=visitor_id><input name=checkout_id>"
     body = f"<html><body>{inputs}</body></html>"
-    page.route(f"{SITE}/**", lambda route: route.fulfill(body=body, content_type="text/html"))
-    page.goto(f"{SITE}/cart")
+    open_html(page, body)
     page.evaluate(_AS_TAG_MANAGER, push)
     [pushed] = page.evaluate("window.dataLayer")
     for variable, value in (("{{Event}}", pushed["event"]), ("{{plan}}", pushed["plan"])):
@@ -202,17 +195,17 @@ def test_the_purchase_of_the_tag_manager_recipe_is_accepted(
     account: Account, filled: Callable[[str], str]
 ) -> None:
     [command] = blocks("tag-manager", "sh")
-    environment = {**os.environ, "PENSTOCK_API_KEY": new_key(account)}
+    environment = {**os.environ, "PENSTOCK_API_KEY": sending_key(account)}
     subprocess.run(["bash", "-c", filled(command)], check=True, env=environment, timeout=PATIENCE_S)
     expect_stored(account, "purchase")
 
 
 @built
 def test_the_next_recipe_waits_for_consent_and_sends_the_purchase(
-    account: Account, website_id: str, page: Page, filled: Callable[[str], str]
+    account: Account, website: str, page: Page, filled: Callable[[str], str]
 ) -> None:
     module, route, _ = blocks("nextjs", "js")
-    host = {"HOST": account.url, "WEBSITE": website_id}
+    host = {"HOST": account.url, "WEBSITE": website}
     public = {f"NEXT_PUBLIC_PENSTOCK_{name}": value for name, value in host.items()}
     environment = f"globalThis.process = {{ env: {json.dumps(public)} }};"
     use = 'checkout().track("checkout_started"); window.answer = setConsent;'
@@ -220,7 +213,7 @@ def test_the_next_recipe_waits_for_consent_and_sends_the_purchase(
     assert page.evaluate("Object.keys(localStorage)") == []
     page.evaluate("answer('granted')")
     expect_stored(account, "/cart", "checkout_started")
-    run_in_node(route + _NEXT_ORDER, PENSTOCK_API_KEY=new_key(account), **public)
+    run_in_node(route + _NEXT_ORDER, PENSTOCK_API_KEY=sending_key(account), **public)
     expect_stored(account, "purchase")
 
 
@@ -235,7 +228,7 @@ def test_the_shopify_recipe_sends_steps_and_signed_orders(
     expect_stored(account, "/a", *steps)
     run_in_node(
         filled(orders).replace("listen(8080)", "listen(0)") + _SHOPIFY_ORDER,
-        PENSTOCK_API_KEY=new_key(account),
+        PENSTOCK_API_KEY=sending_key(account),
         SHOPIFY_SECRET="a secret",
     )
     expect_stored(account, "purchase")
@@ -250,7 +243,7 @@ def test_the_wordpress_plugin_sends_the_attempt_and_its_purchase(
     account: Account, page: Page, filled: Callable[[str], str]
 ) -> None:
     key, plugin = blocks("wordpress", "php")
-    constant = key.replace("psk_...", new_key(account))
+    constant = key.replace("psk_...", sending_key(account))
     code = filled(plugin).replace("<?php", f"<?php {_WORDPRESS} {constant}", 1)
 
     def run(more: str, **environment: str) -> str:

@@ -7,23 +7,23 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import sign_in
+from tests.browser.conftest import confirm
 from tests.browser.watching import assert_accessible, assert_fits
-from tests.cases import cases
+from tests.cases import cases, full_except
+from tests.records import event_steps, new_key, send_events
 from tests.waiting import eventually
 
-STEPS = [{"type": "Event", "value": value} for value in ("begun", "paid")]
+STEPS = event_steps("begun", "paid")
 
 
 @pytest.fixture
-def report(page, demo, watch):
+def report(demo_page, demo):
     """Opens the demo's checkout funnel with query parameters, and waits for all parts."""
-    sign_in(page.context, demo.url, demo.session)
 
     def opened(query="", path=""):
-        page.goto(f"/funnels/{demo.ids['funnel']}{path}?timezone=Europe/Berlin&{query}")
-        loaded(page)
-        return page
+        demo_page.goto(f"/funnels/{demo.ids['funnel']}{path}?timezone=Europe/Berlin&{query}")
+        loaded(demo_page)
+        return demo_page
 
     return opened
 
@@ -47,6 +47,18 @@ def loaded(page):
     expect(page.locator("[aria-busy=true]")).to_have_count(0)
 
 
+def opened(page, address):
+    """Open a report and wait for all parts."""
+    page.goto(address)
+    loaded(page)
+
+
+def follow(page, link):
+    """Follow a link and wait for all parts."""
+    link.click()
+    loaded(page)
+
+
 def number(locator):
     """The number of a cell, as the server wrote it."""
     return float(locator.locator("data").first.get_attribute("value"))
@@ -57,14 +69,11 @@ def query_of(page):
 
 
 @pytest.fixture
-def own(signed_in, account):
+def own(signed_in, account, website):
     """Creates a funnel and returns its ID. Stories: pairs of event names and properties."""
 
     def create(stories=(), steps=STEPS, **more):
         client = account.client
-        website = client.post(
-            "/api/settings/websites", json={"name": "Shop", "kind": "web"}
-        ).json()["id"]
         events = [
             {
                 "websiteId": website,
@@ -77,17 +86,9 @@ def own(signed_in, account):
             for n, name in enumerate(names)
         ]
         if events:
-            key = client.post("/api/settings/api-keys", json={"name": "tests"}).json()["key"]
-            sent = client.post(
-                "/api/v1/events/batch",
-                json={"events": events},
-                headers={"Authorization": f"Bearer {key}"},
-            )
-            assert sent.status_code in (200, 202, 207), sent.text
+            send_events(client, events, new_key(client))
         body = {"name": "Own", "steps": steps, "conversionWindowSeconds": 3600, **more}
-        answer = client.post("/api/funnels", json=body)
-        assert answer.status_code == 201, answer.text
-        return answer.json()["id"]
+        return create(client, "/api/funnels", body)["id"]
 
     return create
 
@@ -115,7 +116,7 @@ def test_the_verdict_is_that_of_the_api_and_links_to_what_shows_it(report, api, 
     assert query_of(page)["quality"] == "orderingIssue"
 
 
-@cases("bars", ["overall", pytest.param("steps", marks=pytest.mark.full("the other scale"))])
+@cases("bars", full_except(["overall"], ["overall", "steps"], "the other scale"))
 def test_the_numbers_are_those_of_the_api(report, api, bars):
     page = report(f"bars={bars}")
     expected = api("#overview")["aggregate"]
@@ -242,24 +243,20 @@ def test_custom_days_are_those_of_the_time_zone(report, api, page):
     }
 
 
-def test_without_a_time_zone_in_the_address_it_is_the_reader_s(page, demo, watch, api):
-    sign_in(page.context, demo.url, demo.session)
-    page.goto(f"/funnels/{demo.ids['funnel']}")
-    loaded(page)
-    assert query_of(page)["timezone"] == "Europe/Berlin"
+def test_without_a_time_zone_in_the_address_it_is_the_reader_s(demo_page, demo, api):
+    demo_page.goto(f"/funnels/{demo.ids['funnel']}")
+    loaded(demo_page)
+    assert query_of(demo_page)["timezone"] == "Europe/Berlin"
     assert api("#overview")["period"]["startAt"].endswith(("T22:00:00.000Z", "T23:00:00.000Z"))
 
 
 @cases(
     "show",
-    [
-        "trend",
-        "next",
-        *(
-            pytest.param(show, marks=pytest.mark.full("other parts"))
-            for show in ("times", "compare", "drivers", "flows", "quality")
-        ),
-    ],
+    full_except(
+        ("trend", "next"),
+        ("trend", "next", "times", "compare", "drivers", "flows", "quality"),
+        "other parts",
+    ),
 )
 def test_each_detail_shows_what_the_api_answers(report, api, page, show):
     report(f"show={show}&step=2")
@@ -308,10 +305,8 @@ def test_what_differs_is_a_filter_to_click_and_leads_to_its_visitors(own, signed
         for at in range(80)
     ]
     page = signed_in
-    page.goto(f"/funnels/{own(stories)}?period=all&timezone=UTC&show=drivers")
-    loaded(page)
-    page.locator("#detail .drivers").get_by_role("link", name="plan = basic").click()
-    loaded(page)
+    opened(page, f"/funnels/{own(stories)}?period=all&timezone=UTC&show=drivers")
+    follow(page, page.locator("#detail .drivers").get_by_role("link", name="plan = basic"))
     expect(page.locator("#entered")).to_have_text("40")
     expect(page.locator("#completed")).to_have_text("0")
     assert json.loads(query_of(page)["filters"]) == [
@@ -319,11 +314,9 @@ def test_what_differs_is_a_filter_to_click_and_leads_to_its_visitors(own, signed
     ]
     page.go_back()
     loaded(page)
-    page.locator("#detail .drivers").get_by_role("link", name="failed").click()
-    loaded(page)
+    follow(page, page.locator("#detail .drivers").get_by_role("link", name="failed"))
     expect(page.locator("#list .pager")).to_contain_text("40 visitors.")
-    page.get_by_role("link", name="Remove the filter With failed soon after step 1").click()
-    loaded(page)
+    follow(page, page.get_by_role("link", name="Remove the filter With failed soon after step 1"))
     expect(page.locator("#list .pager")).to_contain_text("80 visitors.")
 
 
@@ -333,8 +326,7 @@ def test_too_few_units_have_no_verdict_and_a_step_that_no_event_can_complete_is_
     steps = [*STEPS, {"type": "Event", "value": "absent"}]
     funnel = own([(["begun", "paid"], {})] * 5, steps)
     page = signed_in
-    page.goto(f"/funnels/{funnel}?period=all&show=quality&timezone=UTC")
-    loaded(page)
+    opened(page, f"/funnels/{funnel}?period=all&show=quality&timezone=UTC")
     expect(page.locator("#entered")).to_have_text("5")
     expect(page.locator("#verdict")).to_be_hidden()
     expect(page.locator("#tab-quality")).to_have_text("Data quality 1 problem")
@@ -359,8 +351,7 @@ def test_numbers_lead_to_the_units_behind_them(report, api, page):
     report("show=quality")
     problem = page.get_by_role("listitem").filter(has_text="attempts with a later, different plan")
     count = number(problem)
-    problem.get_by_role("link").click()
-    loaded(page)
+    follow(page, problem.get_by_role("link"))
     assert api("#list")["total"] == count > 20
     expect(page.get_by_role("heading", level=1)).to_have_text(
         "Attempts with a later, different value for plan"
@@ -369,25 +360,21 @@ def test_numbers_lead_to_the_units_behind_them(report, api, page):
     page.get_by_role("link", name="Next").click()
     expect(page.get_by_role("link", name="First page")).to_be_visible()
     assert page.locator("#list tbody tr").first.inner_text() != first
-    page.get_by_role("link", name="Checkout").click()
-    loaded(page)
+    follow(page, page.get_by_role("link", name="Checkout"))
     dropped = page.locator("#step-1 .leaves")
     count = number(dropped)
-    dropped.get_by_role("link").click()
-    loaded(page)
+    follow(page, dropped.get_by_role("link"))
     assert api("#list")["total"] == count
 
 
 def test_unknown_stands_apart_from_the_text_and_values_keep_their_type(own, signed_in, watch):
     values = [{"plan": "Unknown"}, {}, {"plan": 5}, {"plan": "5"}, {"plan": True}, {"plan": ""}]
     funnel = own([(["begun"], value) for value in values], breakdownProperties=["plan"])
-    signed_in.goto(f"/funnels/{funnel}?period=all&timezone=UTC")
-    loaded(signed_in)
+    opened(signed_in, f"/funnels/{funnel}?period=all&timezone=UTC")
     cells = signed_in.locator("#detail tbody td.main")
     expect(cells).to_have_count(6)
     assert set(cells.all_inner_texts()) == {"Unknown", "“Unknown”", "5", "“5”", "true", "“”"}
-    signed_in.locator("#detail td.main a", has=signed_in.locator(".missing")).click()
-    loaded(signed_in)
+    follow(signed_in, signed_in.locator("#detail td.main a", has=signed_in.locator(".missing")))
     assert json.loads(query_of(signed_in)["cohort"]) == {"plan": None}
     expect(signed_in.locator(".chip .missing")).to_have_text("Unknown")
     expect(signed_in.locator("#entered")).to_have_text("1")
@@ -396,8 +383,7 @@ def test_unknown_stands_apart_from_the_text_and_values_keep_their_type(own, sign
 
 @pytest.mark.full("each tab of a report without entries")
 def test_a_funnel_that_nobody_entered_has_dashes_and_says_so(own, signed_in, watch):
-    signed_in.goto(f"/funnels/{own()}?timezone=UTC")
-    loaded(signed_in)
+    opened(signed_in, f"/funnels/{own()}?timezone=UTC")
     expect(signed_in.locator("#entered")).to_have_text("0")
     for name in ("#rate", "#median"):
         expect(signed_in.locator(name)).to_have_text("–")
@@ -414,8 +400,7 @@ def test_menus_ask_a_question_that_the_address_restores_and_the_builder_saves(
 ):
     stories = [(("begun", "paid"), {"plan": "pro"}), (("begun",), {"plan": "x"})]
     funnel = own(stories)
-    signed_in.goto(f"/funnels/{funnel}?timezone=UTC&period=all")
-    loaded(signed_in)
+    opened(signed_in, f"/funnels/{funnel}?timezone=UTC&period=all")
     signed_in.locator("summary", has_text="Filter").click()
     form = signed_in.locator("[data-asks=filters]")
     form.get_by_label("Property", exact=True).fill("plan")
@@ -454,13 +439,11 @@ def test_an_older_revision_can_be_looked_at(own, signed_in, account):
     later = [*STEPS, {"type": "Event", "value": "thanked"}]
     body = {"name": "Own", "steps": later, "conversionWindowSeconds": 3600}
     account.client.put(f"/api/funnels/{funnel}", json=body).raise_for_status()
-    signed_in.goto(f"/funnels/{funnel}?timezone=UTC")
-    loaded(signed_in)
+    opened(signed_in, f"/funnels/{funnel}?timezone=UTC")
     expect(signed_in.locator(".step")).to_have_count(3)
     signed_in.get_by_text("Revision 2", exact=True).click()
     expect(signed_in.get_by_text("Step 3 added after step 2: Event thanked")).to_be_visible()
-    signed_in.get_by_role("link", name="Revision 1").click()
-    loaded(signed_in)
+    follow(signed_in, signed_in.get_by_role("link", name="Revision 1"))
     expect(signed_in.locator(".step")).to_have_count(2)
     expect(signed_in.get_by_text("This is an earlier revision.")).to_be_visible()
 
@@ -471,8 +454,7 @@ def test_a_refused_part_says_why_and_the_rest_of_the_page_stays(report, page):
     expect(overview).to_contain_text("breakdown")
     expect(overview.get_by_role("button", name="Try again")).to_be_visible()
     expect(page.get_by_role("heading", level=1)).to_have_text("Checkout")
-    page.get_by_role("link", name="Remove the filter nothing").click()
-    loaded(page)
+    follow(page, page.get_by_role("link", name="Remove the filter nothing"))
     expect(page.locator("#step-1")).to_be_visible()
 
 
@@ -627,8 +609,7 @@ def test_a_step_with_options_is_titled_by_all_of_them(signed_in, own):
     group = {**STEPS[1], "mode": "all_of", "or": [{"type": "Event", "value": "posted"}]}
     steps = [{**STEPS[0], "or": options[:1]}, {**options[0], "or": options[1:]}, group]
     funnel = own(steps=steps)
-    signed_in.goto(f"/funnels/{funnel}")
-    loaded(signed_in)
+    opened(signed_in, f"/funnels/{funnel}")
     titles = signed_in.locator(".bars h2 bdi")
     assert titles.all_text_contents() == [
         "begun or way_0",
@@ -664,7 +645,7 @@ def test_a_report_can_be_shared_duplicated_and_deleted(own, signed_in, account):
     expect(page.get_by_label("Name", exact=True)).to_have_value("Copy of Own")
     page.go_back()
     page.get_by_role("button", name="Delete").click()
-    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    confirm(page, "Delete")
     expect(page).to_have_url(re.compile("/funnels$"))
     assert account.client.get("/api/funnels").json()["total"] == 0
 
@@ -703,16 +684,14 @@ def test_each_large_cohort_is_a_line_of_the_trend(report, page, demo):
 def test_a_report_is_compared_from_its_menu(report, api, page):
     report("period=settled")
     page.get_by_text("Compare", exact=True).first.click()
-    page.get_by_role("link", name="Previous period").click()
-    loaded(page)
+    follow(page, page.get_by_role("link", name="Previous period"))
     assert query_of(page)["compare"] == "previous"
     card = page.locator("#periods")
     expect(card.get_by_role("heading", name=re.compile("^Compared with"))).to_be_visible()
     expect(card.locator("#periods-summary")).to_have_text(api("#periods")["summary"])
     expect(card.locator("#periods-trend svg.drawing[role=img]")).to_be_visible()
     assert_accessible(page)
-    card.get_by_role("link", name="Do not compare").click()
-    loaded(page)
+    follow(page, card.get_by_role("link", name="Do not compare"))
     expect(page.locator("#periods")).to_have_count(0)
 
 

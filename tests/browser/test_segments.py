@@ -6,26 +6,21 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.watching import assert_accessible
+from tests.records import create, event_steps, track
 from tests.waiting import eventually
 
-FUNNEL = {
-    "name": "Checkout",
-    "steps": [{"type": "Event", "value": "started"}, {"type": "Event", "value": "paid"}],
-    "conversionWindowSeconds": 86_400,
-}
+STEPS = event_steps("started", "paid")
+FUNNEL = {"name": "Checkout", "steps": STEPS, "conversionWindowSeconds": 86_400}
 
 
 @pytest.fixture
-def report(account):
+def report(account, website):
     """The address of a report on two customers and one person of the staff."""
     client = account.client
-    site = client.post("/api/settings/websites", json={"name": "Shop", "kind": "web"}).json()["id"]
     people = (("ann", {"plan": "pro"}), ("bob", {"plan": "free"}), ("eve", {"host": "localhost"}))
     for visitor, properties in people:
-        event = {"websiteId": site, "visitorId": visitor, "type": "event", "name": "started"}
-        sent = client.post("/api/track", json={**event, "properties": properties})
-        assert sent.status_code == 202, sent.text
-    funnel = client.post("/api/funnels", json=FUNNEL).json()["id"]
+        track(client, website, visitorId=visitor, name="started", properties=properties)
+    funnel = create(client, "/api/funnels", FUNNEL)["id"]
     address = f"/funnels/{funnel}?timezone=UTC"
     eventually(lambda: client.get(f"/api/funnels/{funnel}/results").json()["aggregate"]["entered"])
     return address
@@ -89,7 +84,7 @@ GOAL = {"name": "Bought", "match": {"type": "Event", "value": "paid"}}
 def test_a_form_does_not_overwrite_a_newer_revision(
     signed_in, account, watch, records, body, change
 ):
-    path = f"/api/{records}/{account.client.post(f'/api/{records}', json=body).json()['id']}"
+    path = f"/api/{records}/{create(account.client, f'/api/{records}', body)['id']}"
     signed_in.goto(f"{path.removeprefix('/api')}/edit")
     account.client.patch(path, json=change).raise_for_status()
     signed_in.get_by_label("Name").fill("Mine")

@@ -56,16 +56,14 @@ def test_a_session_that_ends_loses_nothing_that_was_typed(signed_in, account, wa
 
 
 def test_a_website_that_is_gone_is_a_fault_of_its_field_and_ends_no_session(
-    signed_in, account, watch
+    signed_in, account, website, watch
 ):
-    form = {"name": "Shop", "kind": "web"}
-    website_id = account.client.post("/api/settings/websites", json=form).json()["id"]
     signed_in.goto("/settings/api-keys")
     signed_in.get_by_role("button", name="Create a key").first.click()
     dialog = signed_in.get_by_role("dialog", name="Create an API key")
     dialog.get_by_label("Name").fill("Backend")
     dialog.get_by_label("For").select_option("Shop")
-    account.client.delete(f"/api/settings/websites/{website_id}").raise_for_status()
+    account.client.delete(f"/api/settings/websites/{website}").raise_for_status()
     dialog.get_by_role("button", name="Create").click()
     expect(dialog.get_by_text("This workspace has no website with this ID.")).to_be_visible()
     expect(dialog.get_by_label("For")).to_have_attribute("aria-invalid", "true")

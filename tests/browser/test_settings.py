@@ -3,6 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.conftest import confirm
 from tests.browser.watching import assert_accessible
 
 
@@ -28,9 +29,7 @@ def test_a_key_is_shown_once_works_and_can_be_revoked(signed_in, account):
     account.client.cookies.clear()
     assert account.client.get("/api/settings/websites", headers=bearer).status_code == 200
     signed_in.get_by_role("button", name="Revoke Backend").click()
-    signed_in.get_by_role("dialog", name="Revoke this key?").get_by_role(
-        "button", name="Revoke"
-    ).click()
+    confirm(signed_in, "Revoke", "Revoke this key?")
     expect(signed_in.get_by_role("row", name="Backend").get_by_text("Revoked")).to_be_visible()
     assert account.client.get("/api/settings/websites", headers=bearer).status_code == 401
 
@@ -71,16 +70,13 @@ def test_an_app_is_added_changed_checked_and_deleted(signed_in, account):
     expect(signed_in.get_by_text("Saved.")).to_be_visible()
     expect(signed_in.get_by_text("Set androidSha256Fingerprints to")).to_have_count(0)
     [stored] = account.client.get("/api/settings/websites").json()["data"]
-    assert (stored["androidSha256Fingerprints"], stored["iosTeamId"], stored["domain"]) == (
-        [fingerprint],
-        "A1B2C3D4E5",
-        None,
-    )
+    assert stored["androidSha256Fingerprints"] == [fingerprint]
+    assert (stored["iosTeamId"], stored["domain"]) == ("A1B2C3D4E5", None)
     signed_in.get_by_label("Bundle ID").fill("")
     signed_in.get_by_role("button", name="Save", exact=True).click()
     expect(signed_in.get_by_text("Set iosBundleId to")).to_be_visible()
     signed_in.get_by_role("button", name="Delete").click()
-    signed_in.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    confirm(signed_in, "Delete")
     expect(signed_in.get_by_text("No websites yet")).to_be_visible()
     assert account.client.get("/api/settings/websites").json()["total"] == 0
 

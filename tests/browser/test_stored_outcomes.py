@@ -5,6 +5,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import EMAIL, create_account, sign_in
 from tests.browser.watching import assert_accessible
+from tests.records import create, event_steps, track
 from tests.serving import Served
 from tests.waiting import eventually
 
@@ -23,20 +24,13 @@ def account(service):
 
 
 @pytest.fixture
-def funnel(account):
+def funnel(account, website):
     """The ID of a funnel that counts attempts, of which there is one."""
     client = account.client
-    website = client.post("/api/settings/websites", json={"name": "Shop", "kind": "web"}).json()
-    event = {"type": "event", "name": "started", "visitorId": "v", "properties": {"checkoutId": 1}}
-    sent = client.post("/api/track", json={"websiteId": website["id"], **event})
-    assert sent.status_code == 202, sent.text
-    form = {
-        "name": "Checkout",
-        "countingUnit": "attempt",
-        "attemptProperty": "checkoutId",
-        "steps": [{"type": "Event", "value": name} for name in ("started", "paid")],
-    }
-    return client.post("/api/funnels", json=form).json()["id"]
+    track(client, website, name="started", visitorId="v", properties={"checkoutId": 1})
+    unit = {"countingUnit": "attempt", "attemptProperty": "checkoutId"}
+    form = {"name": "Checkout", "steps": event_steps("started", "paid"), **unit}
+    return create(client, "/api/funnels", form)["id"]
 
 
 @pytest.mark.slow("starts a service")

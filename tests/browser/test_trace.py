@@ -6,9 +6,9 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import sign_in
 from tests.browser.test_report import loaded
 from tests.browser.watching import assert_accessible, assert_fits
+from tests.records import create, event_steps, new_key, send_events
 
 ISO_TIME = r"\d{4}-\d\d-\d\dT[\d:.]+Z"
 T0 = 1_780_000_000_000
@@ -20,24 +20,18 @@ FUNNEL = {
     "breakdownProperties": ["plan"],
     "conversionWindowSeconds": 3600,
     "steps": [
-        {"type": "Event", "value": "begun"},
-        {"type": "Event", "value": "address"},
+        *event_steps("begun", "address"),
         {"type": "Event", "value": "failed", "diagnostic": True},
-        {"type": "Event", "value": "paid"},
+        *event_steps("paid"),
     ],
 }
 
 
 @pytest.fixture
-def traced(signed_in, account, watch):
+def traced(signed_in, account, website, watch):
     """Opens the trace of an attempt. events: name, seconds, and further properties."""
 
     def opened(unit, events, **changes):
-        client = account.client
-        website = client.post(
-            "/api/settings/websites", json={"name": "Shop", "kind": "web"}
-        ).json()["id"]
-        key = client.post("/api/settings/api-keys", json={"name": "tests"}).json()["key"]
         sent_events = [
             {
                 "websiteId": website,
@@ -48,13 +42,8 @@ def traced(signed_in, account, watch):
             }
             for name, seconds, properties in events
         ]
-        sent = client.post(
-            "/api/v1/events/batch",
-            json={"events": sent_events},
-            headers={"Authorization": f"Bearer {key}"},
-        )
-        assert sent.status_code in (200, 202, 207), sent.text
-        funnel = client.post("/api/funnels", json={**FUNNEL, **changes}).json()["id"]
+        send_events(account.client, sent_events, new_key(account.client))
+        funnel = create(account.client, "/api/funnels", {**FUNNEL, **changes})["id"]
         signed_in.goto(f"/funnels/{funnel}/units/{quote(unit, safe='')}?period=all&timezone=UTC")
         loaded(signed_in)
         return signed_in
@@ -76,11 +65,7 @@ def test_each_decision_stands_in_words_at_its_event(traced):
         ],
     )
     decisions = [
-        [
-            item.locator(".since").inner_text(),
-            item.locator("h2").inner_text(),
-            item.locator(".badge").inner_text(),
-        ]
+        [item.locator(part).inner_text() for part in (".since", "h2", ".badge")]
         for item in page.locator(".decided").all()
     ]
     assert decisions == [
@@ -106,13 +91,12 @@ def test_each_decision_stands_in_words_at_its_event(traced):
     assert_accessible(page)
 
 
-def test_the_trace_page_shows_what_the_api_answers(page, demo, watch):
-    sign_in(page.context, demo.url, demo.session)
+def test_the_trace_page_shows_what_the_api_answers(demo_page, demo):
     path = f"/funnels/{demo.ids['funnel']}/units/{demo.ids['unit']}"
-    page.goto(f"{path}?timezone=UTC")
-    loaded(page)
+    demo_page.goto(f"{path}?timezone=UTC")
+    loaded(demo_page)
     trace = demo.service.client.get(f"/api{path}").json()
-    items = page.locator(".decided")
+    items = demo_page.locator(".decided")
     expect(items).to_have_count(len(trace["events"]))
     for item, event in zip(items.all(), trace["events"], strict=True):
         for text in re.split(ISO_TIME, event["explanation"]):
@@ -120,8 +104,8 @@ def test_the_trace_page_shows_what_the_api_answers(page, demo, watch):
         expect(item).not_to_contain_text(re.compile(ISO_TIME))
         expect(item).to_contain_text(event["name"])
     assert "sequenceSkip" in {event["decision"] for event in trace["events"]}
-    page.get_by_role("link", name="Checkout").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Checkout")
+    demo_page.get_by_role("link", name="Checkout").click()
+    expect(demo_page.get_by_role("heading", level=1)).to_have_text("Checkout")
 
 
 def test_a_unit_is_found_by_an_id_that_is_spelt_like_an_address(traced):

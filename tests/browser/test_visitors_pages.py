@@ -5,36 +5,26 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import sign_in
 from tests.browser.watching import assert_accessible
-
-
-@pytest.fixture
-def website(account) -> str:
-    return account.client.post(
-        "/api/settings/websites", json={"name": "Shop", "kind": "web"}
-    ).json()["id"]
+from tests.records import create, event_steps, new_key, new_website, send_events, track
 
 
 def seen(account, website, visitor, name="seen", **more):
-    item = {"websiteId": website, "type": "event", "name": name, "visitorId": visitor, **more}
-    assert account.client.post("/api/track", json=item).status_code == 202
+    track(account.client, website, visitorId=visitor, name=name, **more)
+
+
+def identify(account, website, visitor, user, **traits):
+    body = {"websiteId": website, "visitorId": visitor, "userId": user, "traits": traits}
+    account.client.post("/api/identify", json=body).raise_for_status()
 
 
 def merged(account, website):
     """`phone` and `laptop`, both of the user u-1; the ID that both have now."""
     for visitor in ("phone", "laptop"):
         seen(account, website, visitor, f"on_{visitor}")
-        identity = {
-            "websiteId": website,
-            "visitorId": visitor,
-            "userId": "u-1",
-            "traits": {"plan": "pro"},
-        }
-        account.client.post("/api/identify", json=identity).raise_for_status()
-    return account.client.get("/api/visitors", params={"search": "u-1"}).json()["data"][0][
-        "visitorId"
-    ]
+        identify(account, website, visitor, "u-1", plan="pro")
+    people = account.client.get("/api/visitors", params={"search": "u-1"}).json()["data"]
+    return people[0]["visitorId"]
 
 
 def test_a_visitor_is_found_by_any_of_its_ids(signed_in, account, website, watch):
@@ -84,9 +74,7 @@ def test_an_unknown_visitor_has_a_message(signed_in, account, website, watch):
 
 
 def test_an_id_of_several_visitors_leads_to_the_list_of_them(signed_in, account, website, watch):
-    other = account.client.post(
-        "/api/settings/websites", json={"name": "Blog", "kind": "web"}
-    ).json()["id"]
+    other = new_website(account.client, "Blog")
     seen(account, website, "ann", "in_shop")
     seen(account, other, "ann", "in_blog")
     signed_in.goto("/visitors/ann")
@@ -114,8 +102,7 @@ def test_a_part_of_an_id_and_filters_find_visitors(signed_in, account, website, 
 def test_a_trait_and_its_value_find_visitors(signed_in, account, website, watch):
     for name, plan in (("ann", "pro"), ("bob", "basic")):
         seen(account, website, name, "signed_up")
-        body = {"websiteId": website, "visitorId": name, "userId": name, "traits": {"plan": plan}}
-        account.client.post("/api/identify", json=body).raise_for_status()
+        identify(account, website, name, name, plan=plan)
     seen(account, website, "nobody", "signed_up")
     signed_in.goto("/visitors")
     expect(signed_in.locator("td.main")).to_have_count(3)
@@ -130,7 +117,6 @@ def test_a_trait_and_its_value_find_visitors(signed_in, account, website, watch)
 
 
 def test_a_timeline_is_divided_into_sessions_with_their_day(signed_in, account, website, watch):
-    key = account.client.post("/api/settings/api-keys", json={"name": "tests"}).json()["key"]
     ann = {"websiteId": website, "visitorId": "ann"}
     events = [
         {**ann, "event": name, "externalSessionId": session, "timestamp": at}
@@ -140,11 +126,7 @@ def test_a_timeline_is_divided_into_sessions_with_their_day(signed_in, account, 
             ("c", "two", "2026-01-02T09:00:00Z"),
         )
     ]
-    account.client.post(
-        "/api/v1/events/batch",
-        json={"events": events},
-        headers={"Authorization": f"Bearer {key}"},
-    ).raise_for_status()
+    send_events(account.client, events, new_key(account.client))
     signed_in.goto(f"/visitors/ann?websiteId={website}")
     lines = signed_in.locator("#timeline li")
     expect(lines.nth(0)).to_contain_text("2 Jan 2026, 10:00")
@@ -157,8 +139,7 @@ def test_a_timeline_is_divided_into_sessions_with_their_day(signed_in, account, 
 
 def test_a_visitor_s_page_lists_the_funnels_that_it_entered(signed_in, account, website, watch):
     for name, steps in (("Entered", ("a", "b", "c")), ("Other", ("x", "y"))):
-        funnel = {"name": name, "steps": [{"type": "Event", "value": step} for step in steps]}
-        account.client.post("/api/funnels", json=funnel).raise_for_status()
+        create(account.client, "/api/funnels", {"name": name, "steps": event_steps(*steps)})
     for name in ("a", "b"):
         seen(account, website, "ann", name)
     signed_in.goto(f"/visitors/ann?websiteId={website}")
@@ -186,27 +167,25 @@ def test_a_timeline_is_paged(signed_in, account, website, watch):
     expect(signed_in.get_by_text("No properties.").first).to_be_visible()
 
 
-def test_the_list_does_not_shift_while_it_loads(page, demo, watch):
-    sign_in(page.context, demo.url, demo.session)
-    page.add_init_script(
+def test_the_list_does_not_shift_while_it_loads(demo_page):
+    demo_page.add_init_script(
         """window.shifts = 0;
         new PerformanceObserver((list) => {
           for (const shift of list.getEntries()) window.shifts += shift.value;
         }).observe({ type: "layout-shift", buffered: true });"""
     )
-    page.set_viewport_size({"width": 1440, "height": 900})
-    page.goto("/visitors")
-    expect(page.locator("time[data-style=ago]").first).to_contain_text("ago")
-    page.wait_for_timeout(300)
-    assert page.evaluate("window.shifts") < 0.02
+    demo_page.set_viewport_size({"width": 1440, "height": 900})
+    demo_page.goto("/visitors")
+    expect(demo_page.locator("time[data-style=ago]").first).to_contain_text("ago")
+    demo_page.wait_for_timeout(300)
+    assert demo_page.evaluate("window.shifts") < 0.02
 
 
 @pytest.mark.full("another width")
-def test_the_filters_fill_their_rows_and_names_of_events_fit_at_768_px(page, demo, watch):
-    sign_in(page.context, demo.url, demo.session)
-    page.set_viewport_size({"width": 768, "height": 1024})
-    page.goto("/visitors?search=bob")
-    fields = [field.bounding_box() for field in page.locator(".visitor-filters > *").all()]
+def test_the_filters_fill_their_rows_and_names_of_events_fit_at_768_px(demo_page):
+    demo_page.set_viewport_size({"width": 768, "height": 1024})
+    demo_page.goto("/visitors?search=bob")
+    fields = [field.bounding_box() for field in demo_page.locator(".visitor-filters > *").all()]
     rows = {round(field["y"] + field["height"]) for field in fields}
     ends = [
         max(
@@ -218,6 +197,6 @@ def test_the_filters_fill_their_rows_and_names_of_events_fit_at_768_px(page, dem
     ]
     assert len(rows) == 2
     assert max(ends) - min(ends) <= 1
-    name = page.locator("#list bdi", has_text="newsletter_subscribed").first
+    name = demo_page.locator("#list bdi", has_text="newsletter_subscribed").first
     assert name.bounding_box()["height"] < 30
-    assert_accessible(page)
+    assert_accessible(demo_page)
