@@ -168,6 +168,21 @@ def penstock(
     return run_module(*PENSTOCK, *arguments, start=start, descriptors=None, **settings)
 
 
+Ended = subprocess.CompletedProcess[str]
+
+
+def output_of(ended: Ended) -> str:
+    """Return the standard output of a command, which must have succeeded."""
+    assert ended.returncode == 0, ended.stderr + ended.stdout
+    return ended.stdout
+
+
+def error_of(ended: Ended, code: int = 1) -> str:
+    """Return the standard error of a command, which must have failed with this exit code."""
+    assert ended.returncode == code, ended.stderr + ended.stdout
+    return ended.stderr
+
+
 def run_module(
     module: str,
     *arguments: str,

@@ -206,8 +206,30 @@ def watch(page) -> Iterator[Watch]:
     watching.assert_clean()
 
 
+def serve_html(target: Page | BrowserContext, url: str, html: str, **headers: str) -> None:
+    """Answer requests of a page or a context for this URL with a page of HTML."""
+    target.route(
+        url, lambda route: route.fulfill(body=html, content_type="text/html", headers=headers)
+    )
+
+
 def sign_in(context: BrowserContext, url: str, session: str) -> None:
     context.add_cookies([{"name": "service_session", "value": session, "url": url}])
+
+
+def sign_up(page: Page, email: str = EMAIL) -> None:
+    """Fill in and send the form of the sign-up."""
+    page.get_by_label("Workspace").fill("Acme")
+    page.get_by_label("Email address").fill(email)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Create account").click()
+
+
+def log_in(page: Page, email: str, password: str = PASSWORD) -> None:
+    """Fill in and send the form of the log-in."""
+    page.get_by_label("Email address").fill(email)
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Log in").click()
 
 
 def confirm(page: Page, button: str, dialog: str | None = None) -> None:

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import create_account, new_email, sign_in
 from tests.browser.hostile import HOSTILE, TURNING
-from tests.browser.watching import HeldRequests, assert_accessible, assert_fits
+from tests.browser.watching import HeldRequests, assert_accessible, assert_fits, assert_fits_at
 from tests.cases import full_except
 from tests.records import create, event_steps, new_key, new_website, send_events, track
 from tests.waiting import PATIENCE_S, eventually
@@ -691,9 +691,7 @@ def test_thirty_rows_fit_and_no_more_are_added(shop, builder):
         expect(page.get_by_role("button", name=name, exact=True)).to_have_attribute(
             "aria-disabled", "true"
         )
-    for width in (1440, 360):
-        page.set_viewport_size({"width": width, "height": 800})
-        assert_fits(page)
+    assert_fits_at(page, 1440, 360)
     page.get_by_role("button", name="Remove: Step 20").click()
     page.get_by_role("button", name="Add a step").click()
     expect(page.locator("#counters")).to_have_text("20 of 20 steps, 30 of 30 rows")
@@ -713,9 +711,7 @@ def test_hostile_texts_are_shown_as_text_and_saved_as_they_are(shop, builder, te
     funnel = edit(page, shop, sent)
     preview(page, "visitors entered")
     expect(step(page, 1).get_by_label("Value", exact=True).first).to_have_value(text)
-    for width in (1280, 360):
-        page.set_viewport_size({"width": width, "height": 800})
-        assert_fits(page)
+    assert_fits_at(page, 1280, 360)
     opened(step(page, 2)).get_by_label("Value").fill(text)
     save_change(page)
     stored = shop.client.get(f"/api/funnels/{funnel['id']}").json()

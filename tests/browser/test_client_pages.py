@@ -49,8 +49,10 @@ class Shop:
         page.goto(SITE + path)
         return page
 
-    def flush(self, page: Page) -> None:
+    def flush(self, page: Page, until: int = 0) -> None:
+        """Send the events of a page. until: number of stored events to wait for."""
         page.evaluate("penstock.flush()")
+        self.until_stored(until)
 
     def stored(self) -> list[Json]:
         """Stored events, oldest first."""
@@ -92,8 +94,7 @@ def test_a_page_of_the_back_forward_cache_is_a_new_view(shop: Shop) -> None:
     for persisted in ("false", "true"):
         event = f"new PageTransitionEvent('pageshow', {{persisted: {persisted}}})"
         page.evaluate(f"dispatchEvent({event})")
-    shop.flush(page)
-    shop.until_stored(2)
+    shop.flush(page, 2)
     assert shop.names() == ["/cart", "/cart"]
 
 
@@ -106,8 +107,7 @@ def test_hash_routes_are_pages_by_option(shop: Shop, attributes: str, names: lis
     page.evaluate("location.hash = '#/cart'")
     page.wait_for_timeout(100)
     page.evaluate("history.pushState({}, '', '#!/pay?step=1')")
-    shop.flush(page)
-    shop.until_stored(len(names))
+    shop.flush(page, len(names))
     assert shop.names() == names
 
 
@@ -208,8 +208,7 @@ Object.toJSON = (value) => value.toJSON ? value.toJSON() : String(value);
 def test_events_are_stored_beside_an_old_prototype_js(shop: Shop) -> None:
     page = shop.open(before=OLD_PROTOTYPE)
     page.evaluate("penstock.track('a', { items: ['x', 1], plan: 'pro' })")
-    shop.flush(page)
-    shop.until_stored(2)
+    shop.flush(page, 2)
     assert shop.sent[-1]["properties"] == {"items": ["x", 1], "plan": "pro"}
     assert page.evaluate("JSON.stringify(['a']) !== '[\"a\"]'"), "the page's own code stays"
 
@@ -232,8 +231,7 @@ def test_visitors_stay_apart_on_pages_that_change_the_language(
             shop = Shop(context, account)
             page = shop.open(before=before)
             page.evaluate("penstock.track('a')")
-            shop.flush(page)
-            shop.until_stored(2)
+            shop.flush(page, 2)
             assert shop.errors == []
             visitors.add(page.evaluate("penstock.visitorId"))
             assert len({event["dedupeKey"] for event in shop.sent}) == len(shop.sent)

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, Request, Route
 from playwright.sync_api import Error as PlaywrightError
 
-from tests.browser.conftest import Account, patient
+from tests.browser.conftest import Account, patient, serve_html
 from tests.cases import full_except
 from tests.records import new_website
 from tests.stopped_store import rows_of
@@ -140,10 +140,7 @@ def opened(context: BrowserContext, account: Account, attributes: str = "", csp:
     """A page with the script, in a site of its own."""
     tag = f'<script src="{account.url}/t.js" data-website="web_unknown" {attributes}></script>'
     headers = {"Content-Security-Policy": csp} if csp else {}
-    context.route(
-        f"{SITE}/**",
-        lambda route: route.fulfill(body=tag, content_type="text/html", headers=headers),
-    )
+    serve_html(context, f"{SITE}/**", tag, **headers)
     page = patient(context).new_page()
     page.goto(SITE)
     return page
@@ -211,12 +208,8 @@ def test_sub_domains_share_the_visitor_where_a_site_wants_that(context, account)
         "alone": f"{script}></script>",
         "": f'{script} data-cookie-domain="{domain}"></script>',
     }
-    context.route(
-        "https://**/*",
-        lambda route: route.fulfill(
-            body=bodies[route.request.url.rpartition("/")[2]], content_type="text/html"
-        ),
-    )
+    for name, body in bodies.items():
+        serve_html(context, f"https://*/{name}", body)
     page = patient(context).new_page()
 
     def visitor_id(address: str, first: str = "") -> str:
@@ -246,7 +239,7 @@ def test_events_wait_while_the_service_refuses_all_and_the_next_page_sends_them(
     site = "https://shop.example"
     website_id = new_website(account.client)
     tag = f'<script src="{account.url}/t.js" data-website="{website_id}"></script>'
-    context.route(f"{site}/**", lambda route: route.fulfill(body=tag, content_type="text/html"))
+    serve_html(context, f"{site}/**", tag)
     cors = {"access-control-allow-origin": "*"}
     context.route("**/api/track", lambda route: route.fulfill(status=status, headers=cors, body=""))
     page, said = patient(context).new_page(), list[str]()

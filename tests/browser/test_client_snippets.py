@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, Route
 
-from tests.browser.conftest import Account, patient
+from tests.browser.conftest import Account, patient, serve_html
 from tests.cases import full_except
 from tests.records import new_key, new_website
 from tests.segment.service import node
@@ -98,7 +98,7 @@ def open_bundled(page: Page, code: str) -> None:
 
 def open_html(page: Page, body: str) -> None:
     """Open the shop's page, which has this HTML."""
-    page.route(f"{SITE}/**", lambda route: route.fulfill(body=body, content_type="text/html"))
+    serve_html(page, f"{SITE}/**", body)
     page.goto(f"{SITE}/cart")
 
 

@@ -6,7 +6,7 @@ from playwright.sync_api import expect
 from penstock.base.paging import Listing, Page
 from penstock.web.nav import Entry
 from penstock.web.rendering import _templates
-from tests.browser.conftest import patient
+from tests.browser.conftest import patient, serve_html
 from tests.browser.watching import assert_accessible, assert_fits
 
 ALL = """
@@ -82,12 +82,7 @@ def gallery(demo, page, watch):
         f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'self'; "
         "img-src 'self' data:; connect-src 'self'"
     )
-    page.route(
-        "**/gallery",
-        lambda route: route.fulfill(
-            body=text, content_type="text/html", headers={"Content-Security-Policy": policy}
-        ),
-    )
+    serve_html(page, "**/gallery", text, **{"Content-Security-Policy": policy})
     page.goto("/gallery")
     return page
 
@@ -111,10 +106,7 @@ def test_another_language_of_the_browser_mixes_no_formats(browser, gallery):
         page, address = context.new_page(), gallery.url
         text = gallery.evaluate("fetch(location.pathname).then((answer) => answer.text())")
         policy = {"Content-Security-Policy": "default-src * data: 'unsafe-inline'"}
-        page.route(
-            "**/gallery",
-            lambda route: route.fulfill(body=text, content_type="text/html", headers=policy),
-        )
+        serve_html(page, "**/gallery", text, **policy)
         page.goto(address)
         for expected in ("1,234,567.5", "25.6%", "1d 2h", "3 Mar 2025, 12:06"):
             expect(page.locator(".card").first).to_contain_text(expected)

@@ -9,11 +9,10 @@ from pathlib import Path
 
 from playwright.sync_api import expect
 
-from tests.browser.conftest import EMAIL, patient
+from tests.browser.conftest import patient, serve_html, sign_up
 from tests.browser.watching import assert_accessible
 from tests.records import new_key
 from tests.serving import Served
-from tests.tenant import PASSWORD
 from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
@@ -22,10 +21,7 @@ ROOT = Path(__file__).parents[2]
 def test_an_account_a_website_a_key_and_the_first_event_shows_by_itself(service, page, watch):
     page.goto("/")
     expect(page).to_have_url(f"{service.url}/signup")
-    page.get_by_label("Workspace").fill("Acme")
-    page.get_by_label("Email address").fill(EMAIL)
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Create account").click()
+    sign_up(page)
 
     expect(page.get_by_role("heading", name="What would you like to measure?")).to_be_visible()
     page.get_by_label("Name").fill("Shop")
@@ -59,12 +55,7 @@ def test_the_snippet_sends_a_page_view_and_events(website, signed_in, browser):
     snippet = signed_in.locator("#snippet").inner_text()
 
     visited = patient(browser.new_context()).new_page()
-    visited.route(
-        "http://shop.localhost/**",
-        lambda route: route.fulfill(
-            body=f"<html><head>{snippet}</head></html>", content_type="text/html"
-        ),
-    )
+    serve_html(visited, "http://shop.localhost/**", f"<html><head>{snippet}</head></html>")
     visited.goto("http://shop.localhost/cart")
     visited.evaluate(signed_in.locator("#snippet-event").inner_text())
 
@@ -123,10 +114,7 @@ def test_from_another_machine_the_first_account_takes_the_setup_token(
         token = re.search(r"X-Setup-Token: (\S+?)'", service.output())[1]
         page.set_extra_http_headers({"X-Forwarded-For": "192.0.2.1"})
         page.goto(f"{url}/signup")
-        page.get_by_label("Workspace").fill("Acme")
-        page.get_by_label("Email address").fill(EMAIL)
-        page.get_by_label("Password").fill(PASSWORD)
-        page.get_by_role("button", name="Create account").click()
+        sign_up(page)
         expect(page.get_by_role("alert")).to_contain_text("setup token")
         page.get_by_label("Setup token").fill(token)
         page.get_by_role("button", name="Create account").click()

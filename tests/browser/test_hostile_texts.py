@@ -7,7 +7,7 @@ from tests.browser.conftest import CONTEXT, patient
 from tests.browser.hostile import TEXTS, Workspace
 from tests.browser.pages import PAGES
 from tests.browser.test_every_page import opened
-from tests.browser.watching import assert_fits
+from tests.browser.watching import assert_fits, assert_fits_at
 from tests.serving import Served
 
 pytestmark = pytest.mark.full("each text on each page")
@@ -94,9 +94,7 @@ def test_stored_texts_are_text_on_every_page(page, watch, workspaces, shown):
             assert one_line(workspace.text) in one_line(page.evaluate(VISIBLE_TEXT))
         assert page.title() != "run"
         assert page.evaluate(REVERSED_TEXTS, workspace.text) == []
-        for width in (1440, 360):
-            page.set_viewport_size({"width": width, "height": 800})
-            assert_fits(page)
+        assert_fits_at(page, 1440, 360)
 
 
 @pytest.mark.parametrize(

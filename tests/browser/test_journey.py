@@ -10,11 +10,10 @@ from playwright.sync_api import expect
 
 from penstock.cli.simulate import evidence_of
 from tests import user_agents
-from tests.browser.conftest import EMAIL, patient
+from tests.browser.conftest import patient, sign_up
 from tests.links.management.test_qr import expected_modules, modules
 from tests.records import send_events
 from tests.serving import http_client
-from tests.tenant import PASSWORD
 from tests.waiting import PATIENCE_S
 
 HOUR = timedelta(hours=1)
@@ -33,7 +32,8 @@ PHONES = {"ios": user_agents.IOS["safari"], "android": user_agents.ANDROID["sams
 def test_from_a_fresh_service_to_a_read_funnel_and_a_scanned_link_that_was_resolved(
     service, page, browser, watch, tmp_path
 ):
-    make_account(page)
+    page.goto("/")
+    sign_up(page)
     key, website_id = send_first_event(page)
     send_attempts(service.url, key, website_id)
     build_funnel(page)
@@ -47,14 +47,6 @@ def test_from_a_fresh_service_to_a_read_funnel_and_a_scanned_link_that_was_resol
         see_match(page, platform, number)
         page.go_back()
     watch.allow("422")  # previews of an unfinished funnel
-
-
-def make_account(page):
-    page.goto("/")
-    page.get_by_label("Workspace").fill("Acme")
-    page.get_by_label("Email address").fill(EMAIL)
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Create account").click()
 
 
 def send_first_event(page):

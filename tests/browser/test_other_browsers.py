@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 import pytest
 
 from tests.browser.other_browsers import Firefox, WebKit
+from tests.http_server import Answering
 from tests.segment.faulty_host import FAULTS, FaultyHost
 from tests.serving import Served
 from tests.stopped_store import rows_of
@@ -70,15 +70,9 @@ class Shop:
         tag = f'<script async src="{host_url}/t.js" data-website="{website_id}"></script>'
         body = f"<html><head><title>Shop</title>{tag}</head></html>".encode()
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Answering, BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                self.send_response(200)
-                self.send_header("Content-Type", "text/html")
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: Any) -> None:
-                pass
+                self.answer(200, "text/html", body)
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._url = f"http://127.0.0.1:{self._server.server_port}"

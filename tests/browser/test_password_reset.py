@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import create_account, new_email
+from tests.browser.conftest import create_account, log_in, new_email
 from tests.browser.watching import assert_accessible
 from tests.mail_server import mail_server
 from tests.serving import Served
@@ -34,9 +34,7 @@ def test_a_forgotten_password_is_reset_by_mail(starts_service, tmp_path, page):
         page.get_by_label("New password").fill("another horse battery")
         page.get_by_role("button", name="Change password").click()
         expect(page.get_by_text("Password changed")).to_be_visible()
-        page.get_by_label("Email address").fill(account.email)
-        page.get_by_label("Password").fill("another horse battery")
-        page.get_by_role("button", name="Log in").click()
+        log_in(page, account.email, "another horse battery")
         expect(page).to_have_url(f"{service.url}/welcome")
         page.context.clear_cookies()
         page.goto(address)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
-from tests.browser.conftest import Account
+from tests.browser.conftest import Account, serve_html
 from tests.browser.test_client_snippets import (
     ROOT,
     SITE,
@@ -259,13 +259,8 @@ def test_the_wordpress_plugin_sends_the_attempt_and_its_purchase(
         return ran.stdout
 
     views = {view: run(_WORDPRESS_PAGE, VIEW=view) for view in ("home", "checkout", "paid")}
-    page.route(
-        f"{SITE}/**",
-        lambda route: route.fulfill(
-            body=f"<html><body>{views[route.request.url.rpartition('/')[2]]}</body></html>",
-            content_type="text/html",
-        ),
-    )
+    for view, body in views.items():
+        serve_html(page, f"{SITE}/{view}", f"<html><body>{body}</body></html>")
     page.goto(f"{SITE}/home")
     page.wait_for_function("penstock.visitorId")
     assert page.evaluate("Object.keys(localStorage)") == []

@@ -64,6 +64,11 @@ def number(locator):
     return float(locator.locator("data").first.get_attribute("value"))
 
 
+def expect_sorted(page, column, order):
+    heading = page.get_by_role("columnheader", name=column)
+    expect(heading).to_have_attribute("aria-sort", order)
+
+
 def query_of(page):
     return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
 
@@ -202,23 +207,17 @@ def test_the_address_restores_period_filter_page_and_sorting(report, api, page):
         cohort["entered"] for cohort in cohorts["data"]
     ]
     expect(page.get_by_role("link", name="90 days")).to_have_attribute("aria-current", "true")
-    expect(page.get_by_role("columnheader", name="Rate")).to_have_attribute(
-        "aria-sort", "ascending"
-    )
+    expect_sorted(page, "Rate", "ascending")
     expect(page.locator(".chip")).to_have_text("plan: basic")
     page.get_by_role("link", name="Previous").click()
     expect(rows).to_have_count(2)
     first = [cohort["settledRate"] for cohort in api("#detail")["cohorts"]["data"]]
     assert first == sorted(first)
     page.get_by_role("link", name="Median time").click()
-    expect(page.get_by_role("columnheader", name="Median time")).to_have_attribute(
-        "aria-sort", "descending"
-    )
+    expect_sorted(page, "Median time", "descending")
     page.reload()
     loaded(page)
-    expect(page.get_by_role("columnheader", name="Median time")).to_have_attribute(
-        "aria-sort", "descending"
-    )
+    expect_sorted(page, "Median time", "descending")
     page.get_by_role("link", name="Remove the filter plan").click()
     expect(page).not_to_have_url(re.compile("[?&]cohort="))
     loaded(page)
@@ -511,9 +510,7 @@ def test_the_keyboard_alone_filters_sorts_and_reads(report, page):
     expect(page.get_by_label("From", exact=True)).to_be_hidden()
     page.get_by_role("link", name="Completed", exact=True).focus()
     page.keyboard.press("Enter")
-    expect(page.get_by_role("columnheader", name="Completed")).to_have_attribute(
-        "aria-sort", "descending"
-    )
+    expect_sorted(page, "Completed", "descending")
     page.locator("#detail td.main a").first.focus()
     page.keyboard.press("Enter")
     expect(page.locator(".chip")).to_be_visible()

@@ -6,8 +6,8 @@ import time
 import pyotp
 from playwright.sync_api import expect
 
-from tests.browser.conftest import sign_in
-from tests.browser.watching import assert_accessible, assert_fits
+from tests.browser.conftest import log_in, sign_in
+from tests.browser.watching import assert_accessible, assert_fits_at
 from tests.tenant import PASSWORD
 
 
@@ -23,9 +23,7 @@ def test_a_second_factor_is_set_up_asked_for_and_turned_off(signed_in, account, 
     assert image.evaluate("image => image.naturalWidth") > 100
     totp = pyotp.TOTP(setup.locator("#second-factor-secret").inner_text())
     assert_accessible(signed_in)
-    for width in (390, 768, 1440):
-        signed_in.set_viewport_size({"width": width, "height": 900})
-        assert_fits(signed_in)
+    assert_fits_at(signed_in, 390, 768, 1440)
     setup.get_by_label("Code").fill("12 34")
     setup.get_by_role("button", name="Turn on").click()
     expect(setup.get_by_text("This code is wrong")).to_be_visible()
@@ -43,9 +41,7 @@ def test_a_second_factor_is_set_up_asked_for_and_turned_off(signed_in, account, 
     assert totp.secret not in signed_in.content()
 
     signed_in.get_by_role("button", name="Log out").click()
-    signed_in.get_by_label("Email address").fill(account.email)
-    signed_in.get_by_label("Password").fill(PASSWORD)
-    signed_in.get_by_role("button", name="Log in").click()
+    log_in(signed_in, account.email)
     code = signed_in.get_by_label("Code")
     expect(code).to_be_focused()
     assert_accessible(signed_in)

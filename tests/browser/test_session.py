@@ -5,29 +5,25 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.conftest import log_in
+from tests.browser.watching import HeldRequests
 from tests.tenant import PASSWORD
-
-
-def log_in(page, account, password=PASSWORD):
-    page.get_by_label("Email address").fill(account.email)
-    page.get_by_label("Password").fill(password)
-    page.get_by_role("button", name="Log in").click()
 
 
 def test_the_log_in_leads_back_to_the_requested_page(account, page, watch):
     page.goto("/settings/api-keys?page=1")
     expect(page).to_have_url(f"{account.url}/login?next=/settings/api-keys%3Fpage%3D1")
-    log_in(page, account, "wrong horse battery")
+    log_in(page, account.email, "wrong horse battery")
     expect(page.get_by_role("alert")).to_have_text("The email address or the password is wrong.")
     expect(page.get_by_label("Email address")).to_have_value(account.email)
     watch.allow("401")
-    log_in(page, account)
+    log_in(page, account.email)
     expect(page).to_have_url(f"{account.url}/settings/api-keys?page=1")
 
 
 def test_the_log_in_leads_to_no_other_host(account, page, watch):
     page.goto("/login?next=//evil.example/")
-    log_in(page, account)
+    log_in(page, account.email)
     expect(page).to_have_url(f"{account.url}/welcome")
 
 
@@ -87,13 +83,8 @@ def test_a_server_that_cannot_be_reached_loses_nothing_that_was_typed(signed_in,
 @pytest.mark.usefixtures("context")  # for its clock
 def test_a_slow_request_says_so_and_a_second_click_sends_nothing(signed_in):
     signed_in.clock.install()
-    sent = []
-
-    def hold(route):
-        sent.append(route)
-
     signed_in.goto("/settings/websites/new")
-    signed_in.route("**/api/settings/websites", hold)
+    held = HeldRequests(signed_in, "**/api/settings/websites")
     signed_in.get_by_label("Name").fill("Shop")
     button = signed_in.get_by_role("button", name="Add website")
     button.click()
@@ -101,8 +92,8 @@ def test_a_slow_request_says_so_and_a_second_click_sends_nothing(signed_in):
     button.click(force=True)
     signed_in.clock.fast_forward(5000)
     expect(signed_in.get_by_text("Still sending…")).to_be_visible()
-    assert len(sent) == 1
-    sent[0].continue_()
+    assert len(held.routes) == 1
+    held.release()
     expect(signed_in.get_by_role("heading", name="Shop")).to_be_visible()
 
 

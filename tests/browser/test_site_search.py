@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from http.server import SimpleHTTPRequestHandler
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.docsite.built import built_site
+from tests.http_server import Answering, http_server
 
 pytestmark = [
     pytest.mark.full("builds the documentation site"),
@@ -28,19 +28,16 @@ ANSWERS = {
 """What somebody types, and a page that must be among the first five results."""
 
 
-class _Files(SimpleHTTPRequestHandler):
-    def log_message(self, *_: object) -> None:
-        """Keep the output of the tests free of requests."""
+class _Files(Answering, SimpleHTTPRequestHandler):
+    """Serves the files of a folder."""
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of the built site."""
     folder = built_site(tmp_path_factory)
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Files, directory=str(folder))) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with http_server(partial(_Files, directory=str(folder))) as url:
+        yield url
 
 
 def search(page: Page, site: str, words: str) -> None:

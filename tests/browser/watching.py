@@ -112,6 +112,13 @@ def assert_accessible(
     page.emulate_media(color_scheme="light")
 
 
+def assert_fits_at(page: Page, *widths: int) -> None:
+    """Assert that the page fits windows of these widths. The last one remains."""
+    for width in widths:
+        page.set_viewport_size({"width": width, "height": 800})
+        assert_fits(page)
+
+
 def assert_fits(page: Page) -> None:
     """Assert that the page fits its window, after charts have adapted to its size."""
     until_s = time.monotonic() + PATIENCE_S

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.data_folder import data_folder_lock, require_data_folder
-from tests.serving import penstock
+from tests.serving import error_of, output_of, penstock
 
 ARCHIVE = Path(__file__).parent.parent / "stores" / "data" / "0.1.0.tar.gz"
 NEEDS_DATA = [
@@ -72,9 +72,8 @@ def test_an_empty_path_is_wrong_use_and_touches_nothing(home, flags, settings):
 )
 def test_the_folder_of_somebody_else_is_refused_and_keeps_its_modes(home, command):
     before = modes(home)
-    run = penstock(*command, "--data", ".")
-    assert run.returncode == 1
-    assert len(run.stderr.splitlines()) == 1, run.stderr
+    error = error_of(penstock(*command, "--data", "."))
+    assert len(error.splitlines()) == 1, error
     assert modes(home) == before
 
 
@@ -101,8 +100,8 @@ def test_a_command_that_needs_data_creates_no_folder(tmp_path, monkeypatch, comm
 @pytest.mark.usefixtures("starts_service")
 def test_a_metadata_database_elsewhere_is_not_created_either(tmp_path):
     url = f"sqlite:///{tmp_path}/elsewhere/penstock.sqlite3"
-    run = penstock("reset-password", "a@b.example", PENSTOCK_DATABASE_URL=url)
-    assert (run.returncode, "contains no Penstock data" in run.stderr) == (1, True)
+    error = error_of(penstock("reset-password", "a@b.example", PENSTOCK_DATABASE_URL=url))
+    assert "contains no Penstock data" in error
     assert list(tmp_path.iterdir()) == []
 
 
@@ -111,8 +110,7 @@ def test_a_new_file_system_is_as_good_as_an_empty_folder(tmp_path):
     data = tmp_path / "data"
     (data / "lost+found").mkdir(parents=True)
     (data / "lost+found").chmod(0o755)
-    run = penstock("migrate", "--data", str(data))
-    assert run.returncode == 0, run.stderr
+    output_of(penstock("migrate", "--data", str(data)))
     after = modes(data)
     assert (after["."], after["lost+found"]) == ("0o700", "0o755")
 

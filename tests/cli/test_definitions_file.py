@@ -4,8 +4,10 @@ import json
 
 import pytest
 
+from tests.cli import commands
 from tests.proxy import FaultyProxy
-from tests.serving import Served, penstock
+from tests.records import create, event_steps, new_website
+from tests.serving import error_of, output_of
 
 FILE = """
 goals:
@@ -45,13 +47,9 @@ internalTraffic:
 
 
 @pytest.fixture(scope="module")
-def service(starts_service, tmp_path_factory):
-    with Served(tmp_path_factory.mktemp("definitions") / "data") as running:
-        running.key, running.website = running.first_account()
-        app = {"name": "Acme Shop", "kind": "mobile"}
-        answer = running.client.post("/api/settings/websites", json=app)
-        running.app = answer.json()["id"]
-        yield running
+def service(service):
+    service.app = new_website(service.client, "Acme Shop", "mobile")
+    return service
 
 
 @pytest.fixture(autouse=True)
@@ -71,14 +69,25 @@ def proxy(service):
 
 
 def run(service, *arguments, proxy=None):
-    url = service.url if proxy is None else f"http://127.0.0.1:{proxy.port}"
-    keys = {"PENSTOCK_URL": url, "PENSTOCK_API_KEY": service.key}
-    return penstock(*map(str, arguments), **keys)
+    through = {"PENSTOCK_URL": f"http://127.0.0.1:{proxy.port}"} if proxy else {}
+    return commands.run(service, *arguments, **through)
+
+
+def apply(service, *arguments, **more):
+    """Apply a file. Returns the output."""
+    return output_of(run(service, "apply", *arguments, **more))
 
 
 def written(tmp_path, text=FILE):
     file = tmp_path / "funnels.yml"
     file.write_text(text, "utf-8")
+    return file
+
+
+def applied(service, tmp_path, text=FILE):
+    """Write and apply a file."""
+    file = written(tmp_path, text)
+    apply(service, file)
     return file
 
 
@@ -88,9 +97,8 @@ def names(service, kind):
 
 def test_a_plan_shows_changes_and_makes_none(service, tmp_path):
     file = written(tmp_path)
-    result = run(service, "plan", file)
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.splitlines() == [
+    output = output_of(run(service, "plan", file))
+    assert output.splitlines() == [
         "+ goal Paid",
         "+ funnel Checkout",
         "2 to create, 0 to change, 0 unchanged, 0 changed elsewhere.",
@@ -100,15 +108,14 @@ def test_a_plan_shows_changes_and_makes_none(service, tmp_path):
 
 
 def test_apply_creates_changes_and_keeps(service, tmp_path):
-    file = written(tmp_path)
-    assert run(service, "apply", file).returncode == 0
+    file = applied(service, tmp_path)
     before = names(service, "funnels")["Checkout"]
     assert [step["type"] for step in before["steps"]] == ["Event", "Goal"]
     assert "2 unchanged" in run(service, "apply", file).stdout
     assert names(service, "funnels")["Checkout"] == before
     written(tmp_path, FILE.replace("checkout_started", "cart_opened"))
     assert "~ funnel Checkout" in run(service, "plan", file).stdout
-    assert run(service, "apply", file).returncode == 0
+    apply(service, file)
     after = names(service, "funnels")["Checkout"]
     assert (after["steps"][0]["value"], after["revision"]) == ("cart_opened", 2)
 
@@ -117,8 +124,7 @@ def test_a_funnel_that_changed_elsewhere_is_named_and_kept(service, tmp_path):
     file = written(tmp_path)
     run(service, "apply", file)
     funnel = names(service, "funnels")["Checkout"]
-    steps = [{"type": "Event", "value": "by_hand"}, {"type": "Event", "value": "paid"}]
-    body = {"name": "Checkout", "steps": steps}
+    body = {"name": "Checkout", "steps": event_steps("by_hand", "paid")}
     path = f"/api/funnels/{funnel['id']}"
     assert service.client.put(path, json=body).status_code == 200
     written(tmp_path, FILE.replace("checkout_started", "cart_opened"))
@@ -127,7 +133,7 @@ def test_a_funnel_that_changed_elsewhere_is_named_and_kept(service, tmp_path):
         result = run(service, command, file)
         assert (result.returncode, result.stdout.splitlines()[1]) == (1, reason)
     assert names(service, "funnels")["Checkout"]["steps"][0]["value"] == "by_hand"
-    assert run(service, "apply", file, "--force").returncode == 0
+    apply(service, file, "--force")
     assert names(service, "funnels")["Checkout"]["steps"][0]["value"] == "cart_opened"
     assert "2 unchanged" in run(service, "plan", file).stdout
 
@@ -147,10 +153,8 @@ def test_a_goal_that_changed_elsewhere_is_named_and_kept(service, tmp_path):
 def test_records_that_were_never_applied_are_adopted_only_if_they_are_the_same(service, tmp_path):
     file = written(tmp_path)
     goal = {"name": "Paid", "match": {"type": "Transaction", "value": "purchase"}}
-    assert service.client.post("/api/goals", json=goal).status_code == 201
-    steps = [{"type": "Event", "value": "a"}, {"type": "Event", "value": "b"}]
-    funnel = {"name": "Checkout", "steps": steps}
-    assert service.client.post("/api/funnels", json=funnel).status_code == 201
+    create(service.client, "/api/goals", goal)
+    create(service.client, "/api/funnels", {"name": "Checkout", "steps": event_steps("a", "b")})
     result = run(service, "apply", file)
     assert result.returncode == 1
     assert result.stdout.splitlines()[:2] == [
@@ -160,10 +164,9 @@ def test_records_that_were_never_applied_are_adopted_only_if_they_are_the_same(s
 
 
 def test_no_apply_chooses_among_records_of_one_name(service, tmp_path):
-    steps = [{"type": "Event", "value": "a"}, {"type": "Event", "value": "b"}]
     for _ in range(2):
-        funnel = {"name": "Checkout", "steps": steps}
-        assert service.client.post("/api/funnels", json=funnel).status_code == 201
+        funnel = {"name": "Checkout", "steps": event_steps("a", "b")}
+        create(service.client, "/api/funnels", funnel)
     result = run(service, "apply", written(tmp_path), "--force")
     assert result.returncode == 1
     assert "! funnel Checkout: the workspace has 2 funnels with this name" in result.stdout
@@ -181,9 +184,8 @@ def test_a_name_that_left_the_file_is_mentioned_and_not_deleted(service, tmp_pat
 
 def test_an_invalid_funnel_ends_the_plan_with_its_faults(service, tmp_path):
     file = written(tmp_path, "funnels:\n  - {name: Short, steps: [{type: Event, value: a}]}\n")
-    result = run(service, "plan", file)
-    assert result.returncode == 1
-    assert result.stderr.startswith(f"penstock: {file}:2: funnel Short: steps: ")
+    error = error_of(run(service, "plan", file))
+    assert error.startswith(f"penstock: {file}:2: funnel Short: steps: ")
 
 
 def link(service, slug):
@@ -202,12 +204,13 @@ def change_link(service, slug, **changes):
 
 def test_links_are_created_with_all_fields_changed_and_left_alone(service, tmp_path):
     file = written(tmp_path, LINKS)
-    planned = run(service, "plan", file)
-    assert planned.returncode == 0, planned.stderr
-    assert planned.stdout.splitlines()[:2] == ["+ link spring-sale", "+ link winter-sale"]
+    output = output_of(run(service, "plan", file))
+    assert output.splitlines()[:2] == [
+        "+ link spring-sale",
+        "+ link winter-sale",
+    ]
     assert link(service, "spring-sale") is None
-    applied = run(service, "apply", file)
-    assert applied.returncode == 0, applied.stderr
+    apply(service, file)
     spring = link(service, "spring-sale")
     assert {name: spring[name] for name in ("websiteId", "name", "utmMedium", "expiresAt")} == {
         "websiteId": service.app,
@@ -226,7 +229,7 @@ def test_links_are_created_with_all_fields_changed_and_left_alone(service, tmp_p
         ),
     )
     assert run(service, "plan", file).stdout.startswith("~ link spring-sale\n= link winter-sale")
-    assert run(service, "apply", file).returncode == 0
+    apply(service, file)
     changed = link(service, "spring-sale")
     assert (changed["destinationPath"], changed["utmCampaign"]) == ("/offers/43", None)
     assert (changed["id"], changed["revision"]) == (spring["id"], 2)
@@ -241,15 +244,15 @@ def test_links_are_created_with_all_fields_changed_and_left_alone(service, tmp_p
 )
 def test_a_link_that_changed_elsewhere_is_named_and_kept(service, tmp_path, changes, reason):
     slug = f"drift-{len(changes)}"
-    file = written(tmp_path, LINKS[: LINKS.index("  - {slug")].replace("spring-sale", slug))
-    assert run(service, "apply", file).returncode == 0
+    links = LINKS[: LINKS.index("  - {slug")].replace("spring-sale", slug)
+    file = applied(service, tmp_path, links)
     change_link(service, slug, **changes)
     for command in ("plan", "apply"):
         result = run(service, command, file)
         expected = f"! link {slug}: it was changed elsewhere: {reason}"
         assert (result.returncode, result.stdout.splitlines()[0]) == (1, expected)
     assert changes.items() <= link(service, slug).items()
-    assert run(service, "apply", file, "--force").returncode == 0
+    apply(service, file, "--force")
     assert (link(service, slug)["tags"], link(service, slug)["isArchived"]) == (
         ["eu", "newsletter"],
         False,
@@ -260,7 +263,7 @@ def test_a_link_that_changed_elsewhere_is_named_and_kept(service, tmp_path, chan
 def test_a_link_from_elsewhere_is_adopted_only_if_it_is_the_same(service, tmp_path):
     body = {"slug": "adopted", "name": "Adopted", "destinationPath": "/a", "tags": ["a"]}
     new = {**body, "websiteId": service.app}
-    assert service.client.post("/api/mobile/deferred-links", json=new).status_code == 201
+    create(service.client, "/api/mobile/deferred-links", new)
     text = "links:\n  - {slug: adopted, app: Acme Shop, name: Adopted, destinationPath: /a"
     file = written(tmp_path, f"{text}, tags: [A]}}\n")
     assert run(service, "plan", file).stdout.startswith("= link adopted\n")
@@ -277,8 +280,7 @@ def test_a_disabled_link_is_created_with_one_request(service, tmp_path, proxy):
     proxy.refuse_requests("PATCH ")
     fields = "app: Acme Shop, name: Once, destinationPath: /a, isActive: false, isArchived: true"
     file = written(tmp_path, f"links:\n  - {{slug: once, {fields}}}\n")
-    result = run(service, "apply", file, proxy=proxy)
-    assert result.returncode == 0, result.stderr
+    apply(service, file, proxy=proxy)
     assert [link(service, "once")[name] for name in ("isActive", "isArchived")] == [False, True]
     assert "1 unchanged" in run(service, "plan", file).stdout
 
@@ -290,14 +292,14 @@ def test_segments_and_internal_traffic_are_created_changed_and_left_alone(servic
         "+ internal traffic",
         "2 to create, 0 to change, 0 unchanged, 0 changed elsewhere.",
     ]
-    assert run(service, "apply", file).returncode == 0
+    apply(service, file)
     assert names(service, "segments")["Paying"]["filters"][0]["value"] == "free"
     setting = service.client.get("/api/settings/internal-traffic").json()
     assert [each["value"] for each in setting["filters"]] == ["@example.com"]
     assert "2 unchanged" in run(service, "apply", file).stdout
     written(tmp_path, FILTERS.replace("free", "trial").replace("@example.com", "@acme.example"))
     assert run(service, "plan", file).stdout.startswith("~ segment Paying\n~ internal traffic")
-    assert run(service, "apply", file).returncode == 0
+    apply(service, file)
     assert names(service, "segments")["Paying"]["revision"] == 2
     assert service.client.put("/api/settings/internal-traffic", json={"filters": []}).is_success
     result = run(service, "plan", file)
@@ -309,13 +311,11 @@ def test_segments_and_internal_traffic_are_created_changed_and_left_alone(servic
 
 def test_only_delete_deletes_and_never_what_changed_elsewhere(service, tmp_path):
     text = FILE + LINKS.replace("-sale", "-gone") + FILTERS
-    file = written(tmp_path, text)
-    assert run(service, "apply", file).returncode == 0
+    file = applied(service, tmp_path, text)
     written(tmp_path, "goals: []\n")
-    without = run(service, "apply", file)
-    assert without.returncode == 0
-    assert "? link spring-gone: no longer in the file; it is not deleted" in without.stdout
-    assert "Run the command with --delete" in without.stdout
+    without = apply(service, file)
+    assert "? link spring-gone: no longer in the file; it is not deleted" in without
+    assert "Run the command with --delete" in without
     assert names(service, "funnels").keys() == {"Checkout"}
     change_link(service, "winter-gone", name="By hand")
     planned = run(service, "plan", file, "--delete")
@@ -338,16 +338,16 @@ def test_only_delete_deletes_and_never_what_changed_elsewhere(service, tmp_path)
     states = ("isActive", "isArchived")
     assert [link(service, "spring-gone")[name] for name in states] == [False, True]
     assert [link(service, "winter-gone")[name] for name in states] == [False, False]
-    assert run(service, "apply", file, "--delete", "--force").returncode == 0
+    apply(service, file, "--delete", "--force")
     assert link(service, "winter-gone")["isArchived"]
     assert run(service, "plan", file, "--delete").stdout.startswith("0 to create")
 
 
 def test_delete_never_deletes_what_was_adopted(service, tmp_path):
     goal = {"name": "Paid", "match": {"type": "Transaction", "value": "purchase"}}
-    assert service.client.post("/api/goals", json=goal).status_code == 201
+    create(service.client, "/api/goals", goal)
     body = {"slug": "not-ours", "name": "A", "destinationPath": "/a", "websiteId": service.app}
-    assert service.client.post("/api/mobile/deferred-links", json=body).status_code == 201
+    create(service.client, "/api/mobile/deferred-links", body)
     filters = [{"property": "email", "operator": "ends_with", "value": "@example.com"}]
     setting = service.client.put("/api/settings/internal-traffic", json={"filters": filters})
     assert setting.is_success
@@ -358,11 +358,10 @@ def test_delete_never_deletes_what_was_adopted(service, tmp_path):
     assert run(service, "apply", file).returncode == 0  # also a changed record stays adopted
     written(tmp_path, "goals: []")
     for is_mentioned in (True, False):
-        result = run(service, "apply", file, "--delete")
-        assert result.returncode == 0, result.stderr
+        output = apply(service, file, "--delete")
         for label in ("goal Paid", "link not-ours", "internal traffic"):
             text = f"? {label}: no longer in the file; it is not deleted, because"
-            assert (text in result.stdout) is is_mentioned
+            assert (text in output) is is_mentioned
     assert names(service, "goals").keys() == {"Paid"}
     assert not names(service, "funnels") | names(service, "segments")
     assert link(service, "not-ours")["isActive"]
@@ -373,9 +372,12 @@ def test_delete_never_deletes_what_was_adopted(service, tmp_path):
 @pytest.mark.parametrize("text", [LINKS.replace("newsletter]", "mail]"), "goals: []"])
 def test_a_link_whose_tags_change_after_the_comparison_is_kept(service, tmp_path, proxy, text):
     slug = f"race-{len(text)}"
-    file = written(tmp_path, LINKS.replace("spring-sale", slug).replace("winter-sale", f"w{slug}"))
-    assert run(service, "apply", file).returncode == 0
-    written(tmp_path, text.replace("spring-sale", slug).replace("winter-sale", f"w{slug}"))
+
+    def with_slugs(links):
+        return links.replace("spring-sale", slug).replace("winter-sale", f"w{slug}")
+
+    file = applied(service, tmp_path, with_slugs(LINKS))
+    written(tmp_path, with_slugs(text))
     proxy.run_before("PATCH ", lambda: change_link(service, slug, tags=["by-hand"]))
     result = run(service, "apply", file, "--delete", proxy=proxy)
     line = 1 if text == "goals: []" else 3
@@ -387,11 +389,7 @@ def test_a_link_whose_tags_change_after_the_comparison_is_kept(service, tmp_path
 def test_an_apply_that_cannot_record_its_changes_makes_none(service, tmp_path):
     file = written(tmp_path)
     (tmp_path / "funnels.yml.applied.json.part").mkdir()
-    result = run(service, "apply", file)
-    assert (result.returncode, "funnels.yml.applied.json cannot be written: " in result.stderr) == (
-        1,
-        True,
-    )
+    assert "funnels.yml.applied.json cannot be written: " in error_of(run(service, "apply", file))
     assert names(service, "funnels") == names(service, "goals") == {}
     assert "2 to create" in run(service, "plan", file).stdout
 
@@ -408,8 +406,7 @@ CHANGES = {
 
 @pytest.mark.parametrize(("kind", "name"), [("funnels", "Checkout"), ("goals", "Paid")])
 def test_what_changes_after_the_comparison_is_not_deleted(service, tmp_path, proxy, kind, name):
-    file = written(tmp_path, FILE)
-    assert run(service, "apply", file).returncode == 0
+    file = applied(service, tmp_path, FILE)
     written(tmp_path, f"segments: []\n{kind}: []\n" if kind == "funnels" else "goals: []\n")
     path = f"/api/{kind}/{names(service, kind)[name]['id']}"
     proxy.run_before(f"DELETE {path}", lambda: CHANGES[kind](service, path))
@@ -423,8 +420,7 @@ def test_what_changes_after_the_comparison_is_not_deleted(service, tmp_path, pro
 
 
 def test_internal_traffic_that_changes_after_the_comparison_is_kept(service, tmp_path, proxy):
-    file = written(tmp_path, FILTERS)
-    assert run(service, "apply", file).returncode == 0
+    file = applied(service, tmp_path, FILTERS)
     filters = [{"property": "plan", "operator": "equals", "value": "by_hand"}]
     path = "/api/settings/internal-traffic"
 
@@ -504,22 +500,16 @@ internalTraffic:
 def test_a_faulty_link_names_its_field(service, tmp_path, fields, message):
     text = f"links:\n  - {{slug: faulty, destinationPath: /a, {fields}}}\n"
     file = written(tmp_path, text)
-    result = run(service, "apply", file)
-    assert result.returncode == 1
-    assert f"penstock: {file}:2: link faulty: {message}" in result.stderr
+    assert f"penstock: {file}:2: link faulty: {message}" in error_of(run(service, "apply", file))
     assert link(service, "faulty") is None
 
 
 def test_the_app_of_a_link_never_changes(service, tmp_path):
-    app = {"name": "Other app", "kind": "mobile"}
-    assert service.client.post("/api/settings/websites", json=app).status_code == 201
+    new_website(service.client, "Other app", "mobile")
     text = "links:\n  - {slug: fixed, app: Acme Shop, name: A, destinationPath: /a}\n"
-    file = written(tmp_path, text)
-    assert run(service, "apply", file).returncode == 0
+    file = applied(service, tmp_path, text)
     written(tmp_path, text.replace("Acme Shop", "Other app"))
-    result = run(service, "plan", file)
-    assert result.returncode == 1
-    assert f"{file}:2: link fixed: app: Cannot be changed" in result.stderr
+    assert f"{file}:2: link fixed: app: Cannot be changed" in error_of(run(service, "plan", file))
 
 
 TEN = ", ".join(["*a{}"] * 10)
@@ -559,14 +549,10 @@ CHAIN = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1,
     ],
 )
 def test_a_file_that_cannot_be_read_says_why(service, tmp_path, text, message):
-    result = run(service, "plan", written(tmp_path, text))
-    assert result.returncode == 2
-    assert message in result.stderr
+    assert message in error_of(run(service, "plan", written(tmp_path, text)), 2)
 
 
 def test_a_damaged_record_of_revisions_says_what_to_do(service, tmp_path):
     file = written(tmp_path)
     (tmp_path / "funnels.yml.applied.json").write_text(json.dumps({"goals": 7}), "utf-8")
-    result = run(service, "plan", file)
-    assert result.returncode == 1
-    assert "is damaged; delete it" in result.stderr
+    assert "is damaged; delete it" in error_of(run(service, "plan", file))

@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli import counted_by_hand
 from tests.processes import new_python
-from tests.serving import Served, penstock
+from tests.serving import Served, error_of, penstock
 
 START = Path(__file__).parents[2] / "docs/start.md"
 
@@ -194,9 +194,6 @@ def test_its_login_works(demo):
 @pytest.mark.usefixtures("starts_service")
 def test_a_folder_with_files_is_refused(tmp_path):
     (tmp_path / "note.txt").write_text("mine", "utf-8")
-    run = penstock("demo", "--port", "0", "--data", str(tmp_path))
-    assert (run.returncode, run.stderr) == (
-        1,
-        f"penstock: {tmp_path} is not empty; the demo needs a new or empty folder\n",
-    )
+    error = error_of(penstock("demo", "--port", "0", "--data", str(tmp_path)))
+    assert error == f"penstock: {tmp_path} is not empty; the demo needs a new or empty folder\n"
     assert [path.name for path in tmp_path.iterdir()] == ["note.txt"]

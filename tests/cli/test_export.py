@@ -5,10 +5,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from hashlib import sha256
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from itertools import repeat
 from pathlib import Path
-from threading import Thread
 
 import httpx
 import pytest
@@ -20,8 +19,12 @@ from pyarrow import parquet
 from penstock.base.row_files import RowFormat
 from penstock.exports.folder import open_export
 from penstock.exports.storage import ExportFailed, Folder
+from tests.cli import commands
+from tests.cli.commands import keys_of, start
 from tests.cli.few_units import MAX_UNITS
-from tests.serving import PENSTOCK, Served, environment, penstock
+from tests.http_server import Answering, http_server
+from tests.records import create, event_steps, new_website, send_events
+from tests.serving import Served, error_of, output_of
 from tests.waiting import PATIENCE_S, eventually
 
 DAY_MS = 86_400_000
@@ -37,22 +40,17 @@ def service(starts_service, tmp_path_factory):
         yield running
 
 
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "export"
+
+
 def run(service, *arguments, **settings):
-    keys = {"PENSTOCK_URL": service.url, "PENSTOCK_API_KEY": service.key}
-    return penstock("export", *map(str, arguments), **{**keys, **settings})
+    return commands.run(service, "export", *arguments, **settings)
 
 
 def exported(service, folder, *arguments):
-    result = run(service, folder, *arguments)
-    assert result.returncode == 0, result.stderr
-    return result.stdout
-
-
-def new_website(service, **more):
-    form = {"name": "Shop", "kind": "web", **more}
-    answer = service.client.post("/api/settings/websites", json=form)
-    assert answer.status_code == 201, answer.text
-    return answer.json()["id"]
+    return output_of(run(service, folder, *arguments))
 
 
 def send(service, website_id, days, *, per_day=3, prefix="e", event="step"):
@@ -68,8 +66,14 @@ def send(service, website_id, days, *, per_day=3, prefix="e", event="step"):
         for day in days
         for number in range(per_day)
     ]
-    answer = service.client.post("/api/v1/events/batch", json={"events": events})
-    assert answer.json()["accepted"] == len(events), answer.text
+    send_events(service.client, events)
+
+
+def website_with_events(service, days, **more):
+    """Create a website with events (`send`). Returns its ID."""
+    website_id = new_website(service.client)
+    send(service, website_id, days, **more)
+    return website_id
 
 
 def manifest_of(folder):
@@ -87,10 +91,8 @@ def rows_of(folder, table, website_id):
 @pytest.mark.parametrize(
     "file_format", ["parquet", pytest.param("ndjson", marks=pytest.mark.full("another format"))]
 )
-def test_every_event_is_in_the_file_of_its_day(service, tmp_path, file_format):
-    website_id = new_website(service)
-    send(service, website_id, range(5))
-    folder = tmp_path / "export"
+def test_every_event_is_in_the_file_of_its_day(service, folder, file_format):
+    website_id = website_with_events(service, range(5))
     exported(service, folder, "--format", file_format)
     days = {path.stem for path in (folder / "events" / website_id).iterdir()}
     assert (min(days), max(days), len(days)) == (FIRST_DAY, LAST_DAY, 5)
@@ -103,10 +105,8 @@ def test_every_event_is_in_the_file_of_its_day(service, tmp_path, file_format):
     assert json.loads(rows[2]["properties"]) == {"plan": "pro", "n": 2}
 
 
-def test_the_manifest_has_counts_checksums_version_and_span(service, tmp_path):
-    website_id = new_website(service)
-    send(service, website_id, range(5))
-    folder = tmp_path / "export"
+def test_the_manifest_has_counts_checksums_version_and_span(service, folder):
+    website_id = website_with_events(service, range(5))
     exported(service, folder)
     manifest = manifest_of(folder)
     for file in manifest["files"]:
@@ -122,10 +122,8 @@ def test_the_manifest_has_counts_checksums_version_and_span(service, tmp_path):
     assert manifest["version"]
 
 
-def test_a_repeat_writes_only_days_that_changed(service, tmp_path):
-    website_id = new_website(service)
-    send(service, website_id, range(3))
-    folder = tmp_path / "export"
+def test_a_repeat_writes_only_days_that_changed(service, folder):
+    website_id = website_with_events(service, range(3))
     exported(service, folder)
     files = folder / "events" / website_id
     before = {path.name: path.stat().st_ino for path in files.iterdir()}
@@ -136,10 +134,8 @@ def test_a_repeat_writes_only_days_that_changed(service, tmp_path):
     assert len(rows_of(folder, "events", website_id)) == 12
 
 
-def test_a_repeat_removes_deleted_people(service, tmp_path):
-    website_id = new_website(service)
-    send(service, website_id, range(2), per_day=1)
-    folder = tmp_path / "export"
+def test_a_repeat_removes_deleted_people(service, folder):
+    website_id = website_with_events(service, range(2), per_day=1)
     exported(service, folder)
     deletion = {"websiteId": website_id, "visitorId": "v0"}
     job = service.client.post("/api/deletions", json=deletion).json()["id"]
@@ -159,14 +155,13 @@ def test_a_repeat_removes_deleted_people(service, tmp_path):
     ]
 
 
-def test_identities_name_the_canonical_visitor_and_the_user(service, tmp_path):
-    website_id = new_website(service)
+def test_identities_name_the_canonical_visitor_and_the_user(service, folder):
+    website_id = new_website(service.client)
     for visitor in ("phone", "laptop"):
         body = {"websiteId": website_id, "visitorId": visitor, "userId": "ada"}
         answer = service.client.post("/api/identify", json={**body, "traits": {"plan": "pro"}})
         assert answer.status_code == 200, answer.text
     send(service, website_id, [0], per_day=1)  # a visitor without a user is in no file
-    folder = tmp_path / "export"
     exported(service, folder)
     rows = parquet.read_table(folder / "identities" / f"{website_id}.parquet").to_pylist()
     assert [(row["visitor_id"], row["canonical_id"], row["user_id"]) for row in rows] == [
@@ -177,29 +172,25 @@ def test_identities_name_the_canonical_visitor_and_the_user(service, tmp_path):
     assert [row["traits"] for row in rows] == [None, '{"plan":"pro"}']
 
 
-def test_websites_that_share_visitors_have_one_file_of_identities(service, tmp_path):
-    first = new_website(service, identityScope="group")
-    second = new_website(service, identityScope="group")
-    folder = tmp_path / "export"
+def test_websites_that_share_visitors_have_one_file_of_identities(service, folder):
+    first = new_website(service.client, identityScope="group")
+    second = new_website(service.client, identityScope="group")
     exported(service, folder)
     names = {path.stem for path in (folder / "identities").iterdir()}
     assert names & {first, second} == {first}
 
 
-def test_definitions_goals_links_and_members_are_exported(service, tmp_path):
+def test_definitions_goals_links_and_members_are_exported(service, folder):
     goal = {"name": "Paid", "match": {"type": "Event", "value": "paid"}}
-    assert service.client.post("/api/goals", json=goal).status_code == 201
-    steps = [{"type": "Event", "value": "step"}, {"type": "Goal", "value": "Paid"}]
-    funnel = {"name": "Checkout", "steps": steps}
-    assert service.client.post("/api/funnels", json=funnel).status_code == 201
-    app = new_website(service, kind="mobile")
+    create(service.client, "/api/goals", goal)
+    steps = [*event_steps("step"), {"type": "Goal", "value": "Paid"}]
+    create(service.client, "/api/funnels", {"name": "Checkout", "steps": steps})
+    app = new_website(service.client, kind="mobile")
     for slug in ("spring", "autumn"):
         link = {"websiteId": app, "name": slug, "slug": slug, "destinationPath": "/sale"}
-        answer = service.client.post("/api/mobile/deferred-links", json=link)
-        assert answer.status_code == 201, answer.text
-    change = {"id": answer.json()["id"], "isArchived": True}
+        record = create(service.client, "/api/mobile/deferred-links", link)
+    change = {"id": record["id"], "isArchived": True}
     assert service.client.patch("/api/mobile/deferred-links", json=change).status_code == 200
-    folder = tmp_path / "export"
     exported(service, folder)
 
     def names(table, field="name"):
@@ -213,36 +204,24 @@ def test_definitions_goals_links_and_members_are_exported(service, tmp_path):
     assert names("members", "email") == {"owner@example.com"}
 
 
-def test_outcomes_of_saved_funnels_are_exported(service, tmp_path):
-    send(service, new_website(service), [0], per_day=2, prefix="outcomes")
-    steps = [{"type": "Event", "value": name} for name in ("step", "never")]
-    funnel = service.client.post("/api/funnels", json={"name": "Steps", "steps": steps}).json()
-    folder = tmp_path / "export"
+def test_outcomes_of_saved_funnels_are_exported(service, folder):
+    send(service, new_website(service.client), [0], per_day=2, prefix="outcomes")
+    body = {"name": "Steps", "steps": event_steps("step", "never")}
+    funnel = create(service.client, "/api/funnels", body)
     exported(service, folder)
     table = parquet.read_table(folder / "outcomes" / f"{funnel['id']}.parquet")
     report = service.client.get(f"/api/funnels/{funnel['id']}/results").json()
     assert table.num_rows == report["aggregate"]["entered"] > 0
-    assert table.column_names[-5:] == [
-        "step_1_at",
-        "step_2_at",
-        "excluded_at",
-        "window_ends_at",
-        "evaluated_at",
-    ]
+    last = ("step_1_at", "step_2_at", "excluded_at", "window_ends_at", "evaluated_at")
+    assert tuple(table.column_names[-5:]) == last
 
 
-def test_a_funnel_with_too_many_units_is_named_and_stops_nothing_else(service, tmp_path):
-    website_id = new_website(service)
-    send(service, website_id, [0], per_day=MAX_UNITS + 1, event="many")
-    steps = [{"type": "Event", "value": name} for name in ("many", "never")]
+def test_a_funnel_with_too_many_units_is_named_and_stops_nothing_else(service, folder):
+    website_id = website_with_events(service, [0], per_day=MAX_UNITS + 1, event="many")
     funnels = [
-        service.client.post("/api/funnels", json={"name": name, "steps": steps, **more}).json()
-        for name, more in (
-            ("Large", {}),
-            ("Small", {"steps": [{**steps[0], "value": "never"}, steps[1]]}),
-        )
+        create(service.client, "/api/funnels", {"name": name, "steps": event_steps(first, "never")})
+        for name, first in (("Large", "many"), ("Small", "never"))
     ]
-    folder = tmp_path / "export"
     result = run(service, folder)
     for funnel in funnels:
         assert service.client.delete(f"/api/funnels/{funnel['id']}").status_code == 204
@@ -291,7 +270,7 @@ def read_by_duckdb(statement, folder):
 @pytest.fixture(scope="module")
 def shop(starts_service, service, tmp_path_factory):
     """An export with orders on two days and a visitor of two devices, and its funnel."""
-    website_id = new_website(service)
+    website_id = new_website(service.client)
     for number, (day, visitor, amount) in enumerate(
         [(0, "phone", 19.9), (0, "laptop", 5), (1, "guest", 100)]
     ):
@@ -308,11 +287,10 @@ def shop(starts_service, service, tmp_path_factory):
         assert service.client.post("/api/identify", json=body).status_code == 200
     steps = [{"type": "Pageview", "value": "/"}, {"type": "Transaction", "value": "purchase"}]
     funnel = {"name": "Shop", "breakdownProperties": ["plan"], "steps": steps}
-    created = service.client.post("/api/funnels", json=funnel)
-    assert created.status_code == 201, created.text
+    created = create(service.client, "/api/funnels", funnel)
     folder = tmp_path_factory.mktemp("shop") / "export"
     exported(service, folder)
-    return folder, created.json()["id"]
+    return folder, created["id"]
 
 
 @pytest.mark.slow("starts DuckDB in processes of its own")
@@ -356,11 +334,9 @@ def test_the_documented_model_of_dbt_reads_an_export(shop):
     assert {"utm_source": "advert", "visitors": "2"} in rows
 
 
-def test_secrets_are_never_exported(service, tmp_path):
-    website_id = new_website(service)
-    send(service, website_id, [0])
+def test_secrets_are_never_exported(service, folder):
+    website_id = website_with_events(service, [0])
     secret = service.client.post(f"/api/settings/websites/{website_id}/identity-secrets")
-    folder = tmp_path / "export"
     exported(service, folder, "--format", "ndjson")
     content = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
     assert b"owner@example.com" in content
@@ -371,17 +347,9 @@ def test_secrets_are_never_exported(service, tmp_path):
 
 
 @pytest.mark.full("kills the command")
-def test_a_killed_export_continues_and_never_looks_complete(service, tmp_path):
-    website_id = new_website(service)
-    send(service, website_id, range(60))
-    folder = tmp_path / "export"
-    command = subprocess.Popen(
-        [sys.executable, "-m", *PENSTOCK, "export", str(folder)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=environment(PENSTOCK_URL=service.url, PENSTOCK_API_KEY=service.key),
-    )
+def test_a_killed_export_continues_and_never_looks_complete(service, folder):
+    website_id = website_with_events(service, range(60))
+    command = start("export", folder, **keys_of(service))
     events = folder / "events" / website_id
     eventually(lambda: len(list(events.glob("*.parquet"))) >= 5)
     command.kill()
@@ -403,7 +371,7 @@ def test_a_killed_export_continues_and_never_looks_complete(service, tmp_path):
 
 def test_files_that_no_list_names_are_removed_but_never_those_of_others(service, tmp_path):
     """A kill between a file and its line leaves a file whose events can be deleted afterwards."""
-    website_id = new_website(service)
+    website_id = new_website(service.client)
     folder, day = tmp_path / "export", f"events/{website_id}/2026-12-31.parquet"
     exported(service, folder)
     own = [day, f"outcomes/fun_{'0' * 26}.parquet", "goals.ndjson.part", f"{day}.part"]
@@ -424,14 +392,14 @@ LOG_IN_PAGE: Reply = (200, "text/html", b"<h1>Log in</h1>\n")
 TIMEOUT: Reply = (503, "application/problem+json", b'{"code": "query_timeout", "detail": "Busy."}')
 
 
-class ReplyingProxy(BaseHTTPRequestHandler):
+class ReplyingProxy(Answering, BaseHTTPRequestHandler):
     """Forwards requests, but answers those whose path contains a text with the next reply."""
 
     service: httpx.Client
     text: str
     replies: Iterator[Reply]
 
-    def answer(self):
+    def forward(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         headers = {
             name: self.headers[name]
@@ -445,20 +413,13 @@ class ReplyingProxy(BaseHTTPRequestHandler):
             answer.headers["Content-Type"],
             answer.content,
         )
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
+        self.answer(status, kind, content)
 
     def do_GET(self):
-        self.answer()
+        self.forward()
 
     def do_POST(self):
-        self.answer()
-
-    def log_message(self, *_):
-        pass
+        self.forward()
 
 
 @pytest.fixture
@@ -468,19 +429,15 @@ def behind_proxy(starts_service, service):
     def export(folder, text, replies):
         attributes = {"service": service.client, "text": text, "replies": iter(replies)}
         handler = type("Handler", (ReplyingProxy,), attributes)
-        with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-            Thread(target=server.serve_forever, daemon=True).start()
-            url = f"http://127.0.0.1:{server.server_address[1]}"
-            result = run(service, folder, "--format", "ndjson", PENSTOCK_URL=url)
-            server.shutdown()
-        return result
+        with http_server(handler) as url:
+            return run(service, folder, "--format", "ndjson", PENSTOCK_URL=url)
 
     return export
 
 
 def test_outcomes_that_a_busy_engine_refuses_are_read_again(service, tmp_path, behind_proxy):
-    steps = [{"type": "Event", "value": "step"}, {"type": "Event", "value": "other"}]
-    funnel = service.client.post("/api/funnels", json={"name": "Busy", "steps": steps}).json()
+    body = {"name": "Busy", "steps": event_steps("step", "other")}
+    funnel = create(service.client, "/api/funnels", body)
     files = [tmp_path / name / f"outcomes/{funnel['id']}.ndjson" for name in ("once", "twice")]
     once = behind_proxy(tmp_path / "once", f"{funnel['id']}/unit-table", [TIMEOUT])
     twice = behind_proxy(tmp_path / "twice", f"{funnel['id']}/unit-table", [TIMEOUT] * 2)
@@ -490,10 +447,8 @@ def test_outcomes_that_a_busy_engine_refuses_are_read_again(service, tmp_path, b
     assert "no outcomes of the funnel Busy: Busy." in twice.stderr
 
 
-def test_a_page_of_a_proxy_is_not_stored_as_events(service, tmp_path, behind_proxy):
-    website_id = new_website(service)
-    send(service, website_id, [0])
-    folder = tmp_path / "export"
+def test_a_page_of_a_proxy_is_not_stored_as_events(service, folder, behind_proxy):
+    website_with_events(service, [0])
     result = behind_proxy(folder, "/api/exports/day?", repeat(LOG_IN_PAGE))
     message = "penstock: 127.0.0.1 answered GET /api/exports/day with text/html. This is not"
     assert (result.returncode, message in result.stderr) == (1, True), result.stderr
@@ -515,10 +470,10 @@ def test_a_folder_that_moves_stays_the_same_destination(service, tmp_path):
 
 def test_a_folder_of_something_else_is_refused(service, tmp_path):
     (tmp_path / "photo.jpg").write_bytes(b"")
-    result = run(service, tmp_path)
-    assert (result.returncode, result.stderr.splitlines()[-1]) == (
-        1,
-        f"penstock: {tmp_path} is not empty and has no export; choose a new folder",
+    error = error_of(run(service, tmp_path))
+    assert (
+        error.splitlines()[-1]
+        == f"penstock: {tmp_path} is not empty and has no export; choose a new folder"
     )
 
 
@@ -529,14 +484,11 @@ def test_a_folder_whose_manifest_names_a_file_outside_is_refused(service, tmp_pa
     manifest = manifest_of(folder)
     manifest["files"].append({**manifest["files"][0], "path": "../outside"})
     (folder / "manifest.json").write_text(json.dumps(manifest), "utf-8")
-    result = run(service, folder)
-    assert result.returncode == 1
-    assert "names a file outside it: ../outside" in result.stderr
+    assert "names a file outside it: ../outside" in error_of(run(service, folder))
     assert outside.read_text("utf-8") == "stays"
 
 
-def test_a_workspace_without_websites_never_replaces_the_export_of_another(service, tmp_path):
-    folder = tmp_path / "export"
+def test_a_workspace_without_websites_never_replaces_the_export_of_another(service, folder):
     exported(service, folder)
     other = open_export(Folder(folder), RowFormat.PARQUET, [])
     with pytest.raises(ExportFailed, match="has the export of another workspace"), other:
@@ -544,12 +496,10 @@ def test_a_workspace_without_websites_never_replaces_the_export_of_another(servi
     assert (folder / "manifest.json").exists()
 
 
-def test_another_format_in_the_same_folder_is_refused(service, tmp_path):
-    folder = tmp_path / "export"
+def test_another_format_in_the_same_folder_is_refused(service, folder):
     exported(service, folder)
-    result = run(service, folder, "--format", "ndjson")
-    assert result.returncode == 1
-    assert "has an export as parquet; add --format parquet" in result.stderr
+    error = error_of(run(service, folder, "--format", "ndjson"))
+    assert "has an export as parquet; add --format parquet" in error
     assert (folder / "manifest.json").exists()
 
 
@@ -560,6 +510,5 @@ def test_a_key_that_may_only_read_is_refused(service, tmp_path):
     key = {"name": "reader", "scopes": ["read"]}
     created = service.client.post("/api/settings/api-keys", json=key, headers={"Authorization": ""})
     service.client.cookies.clear()
-    result = run(service, tmp_path / "export", PENSTOCK_API_KEY=created.json()["key"])
-    assert result.returncode == 1
-    assert 'lacks the scope "manage"' in result.stderr
+    error = error_of(run(service, tmp_path / "export", PENSTOCK_API_KEY=created.json()["key"]))
+    assert 'lacks the scope "manage"' in error

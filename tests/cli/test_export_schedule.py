@@ -4,110 +4,75 @@ See docs/moving-out.md.
 """
 
 import signal
-import subprocess
-import sys
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 import typer
 
 from penstock.cli.export_schedule import repeat
 from penstock.cli.options import FAILED, WRONG_USE
-from tests.cli.test_export import manifest_of, new_website, send
-from tests.serving import PENSTOCK, Served, environment, penstock
+from tests.cli.commands import keys_of, start
+from tests.cli.test_export import manifest_of, send, website_with_events
+from tests.http_server import Answering, http_server
+from tests.serving import error_of, penstock
 from tests.waiting import PATIENCE_S, eventually
 
 
-@pytest.fixture(scope="module")
-def service(starts_service, tmp_path_factory):
-    with Served(tmp_path_factory.mktemp("export") / "data") as running:
-        running.key, running.website = running.first_account()
-        yield running
+@contextmanager
+def scheduled(folder, log, **settings):
+    """Export every second, until a service manager ends it."""
+    process = start("export", folder, "--every", "1s", log=log, **settings)
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE_S) == 0
 
 
-def start(folder, log, **settings):
-    with log.open("wb") as output:
-        return subprocess.Popen(
-            [sys.executable, "-m", *PENSTOCK, "export", str(folder), "--every", "1s"],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            env=environment(**settings),
-        )
+def has_failed_twice(log):
+    return log.read_text("utf-8").count("penstock: trying again in 1 second") >= 2
 
 
 def events_in(folder):
-    return (
-        manifest_of(folder)["rows"].get("events", 0) if (folder / "manifest.json").exists() else 0
-    )
+    if not (folder / "manifest.json").exists():
+        return 0
+    return manifest_of(folder)["rows"].get("events", 0)
 
 
 @pytest.mark.slow("starts the service of this module")
 def test_a_schedule_exports_what_is_new_until_it_is_stopped(service, tmp_path):
-    website_id, folder = new_website(service), tmp_path / "export"
-    send(service, website_id, [0])
-    process = start(
-        folder, tmp_path / "log", PENSTOCK_URL=service.url, PENSTOCK_API_KEY=service.key
-    )
-    try:
+    website_id, folder = website_with_events(service, [0]), tmp_path / "export"
+    with scheduled(folder, tmp_path / "log", **keys_of(service)):
         eventually(lambda: events_in(folder) == 3, within_s=4 * PATIENCE_S)
         send(service, website_id, [1])
         eventually(lambda: events_in(folder) == 6, within_s=4 * PATIENCE_S)
-    finally:
-        process.send_signal(signal.SIGTERM)
-    assert process.wait(PATIENCE_S) == 0
     assert "Traceback" not in (tmp_path / "log").read_text("utf-8")
 
 
-@pytest.mark.usefixtures("warehouse")
+@pytest.mark.usefixtures("starts_service")
 def test_a_schedule_survives_a_service_that_does_not_answer(tmp_path):
     log = tmp_path / "log"
-    process = start(
-        tmp_path / "export", log, PENSTOCK_URL="http://127.0.0.1:9", PENSTOCK_API_KEY="key"
-    )
-    try:
-        eventually(
-            lambda: log.read_text("utf-8").count("penstock: trying again in 1 second") >= 2,
-            within_s=4 * PATIENCE_S,
-        )
-    finally:
-        process.send_signal(signal.SIGTERM)
-    assert process.wait(PATIENCE_S) == 0
+    keys = {"PENSTOCK_URL": "http://127.0.0.1:9", "PENSTOCK_API_KEY": "key"}
+    with scheduled(tmp_path / "export", log, **keys):
+        eventually(lambda: has_failed_twice(log), within_s=4 * PATIENCE_S)
     assert "penstock: no Penstock answers at http://127.0.0.1:9" in log.read_text("utf-8")
 
 
-class Portal(BaseHTTPRequestHandler):
+class Portal(Answering, BaseHTTPRequestHandler):
     """Answers everything with a page, as a proxy does that wants a log-in."""
 
     def do_GET(self):
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.end_headers()
-        self.wfile.write(b"<h1>Log in</h1>")
-
-    def log_message(self, *_):
-        pass
+        self.answer(200, "text/html", b"<h1>Log in</h1>")
 
 
-@pytest.mark.usefixtures("warehouse")
+@pytest.mark.usefixtures("starts_service")
 def test_a_schedule_survives_an_answer_that_is_not_json(tmp_path):
-    log, server = tmp_path / "log", ThreadingHTTPServer(("127.0.0.1", 0), Portal)
-    Thread(target=server.serve_forever, daemon=True).start()
-    url = f"http://127.0.0.1:{server.server_address[1]}"
-    process = start(tmp_path / "export", log, PENSTOCK_URL=url, PENSTOCK_API_KEY="key")
-    try:
-        eventually(
-            lambda: (
-                process.poll() is not None
-                or log.read_text("utf-8").count("penstock: trying again in 1 second") >= 2
-            )
-        )
-    finally:
-        process.send_signal(signal.SIGTERM)
-        server.shutdown()
-        server.server_close()
-    assert process.wait(PATIENCE_S) == 0
+    log = tmp_path / "log"
+    with http_server(Portal) as url:
+        keys = {"PENSTOCK_URL": url, "PENSTOCK_API_KEY": "key"}
+        with scheduled(tmp_path / "export", log, **keys) as process:
+            eventually(lambda: process.poll() is not None or has_failed_twice(log))
     assert (
         "penstock: 127.0.0.1 answered GET /api/settings/websites with text/html. This is not "
         "a response from Penstock; check PENSTOCK_URL"
@@ -139,5 +104,5 @@ def test_pauses_grow_after_failures_and_the_rhythm_stays_after_success():
 @pytest.mark.usefixtures("starts_service")
 @pytest.mark.parametrize("interval", ["", "0h", "24", "h", "-1h", "1w", "1.5h"])
 def test_a_wrong_interval_is_refused(tmp_path, interval):
-    result = penstock("export", str(tmp_path / "export"), f"--every={interval}")
-    assert (result.returncode, "--every: " in result.stderr) == (2, True)
+    error = error_of(penstock("export", str(tmp_path / "export"), f"--every={interval}"), 2)
+    assert "--every: " in error

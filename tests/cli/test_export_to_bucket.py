@@ -20,9 +20,11 @@ import pytest
 from penstock.base.row_files import RowFormat
 from penstock.exports.folder import ExportFolder, open_export
 from penstock.exports.storage import _UPLOAD_BYTES, Bucket, ExportFailed
-from tests.cli.test_export import new_website, send
+from tests.cli.commands import keys_of, start
+from tests.cli.test_export import send, website_with_events
 from tests.proxy import FaultyProxy
-from tests.serving import PENSTOCK, Served, environment, penstock
+from tests.records import create, event_steps
+from tests.serving import Served, environment, error_of, output_of, penstock
 from tests.waiting import PATIENCE_S, eventually
 
 PACKAGES = Path(__file__).parents[2] / ".venv/storage-server"
@@ -97,20 +99,8 @@ def storage(tmp_path_factory):
     running.process.wait()
 
 
-@pytest.fixture(scope="module")
-def service(starts_service, tmp_path_factory):
-    with Served(tmp_path_factory.mktemp("export") / "data") as running:
-        running.key, running.website = running.first_account()
-        yield running
-
-
 def settings_of(service, storage):
-    return {
-        **CREDENTIALS,
-        "AWS_ENDPOINT_URL": storage.url,
-        "PENSTOCK_URL": service.url,
-        "PENSTOCK_API_KEY": service.key,
-    }
+    return {**CREDENTIALS, "AWS_ENDPOINT_URL": storage.url, **keys_of(service)}
 
 
 def run(service, storage, *arguments, **settings):
@@ -122,10 +112,9 @@ def test_an_export_to_a_bucket_is_complete_has_no_secret_and_can_be_imported(
     service, storage, tmp_path
 ):
     storage.create_bucket("complete")
-    website_id = new_website(service)
-    send(service, website_id, range(3))
-    steps = [{"type": "Event", "value": name} for name in ("step", "never")]
-    funnel = service.client.post("/api/funnels", json={"name": "Steps", "steps": steps}).json()
+    website_id = website_with_events(service, range(3))
+    body = {"name": "Steps", "steps": event_steps("step", "never")}
+    funnel = create(service.client, "/api/funnels", body)
     result = run(service, storage, "s3://complete/acme")
     assert result.returncode == 0, result.stderr
     objects = storage.objects("complete")
@@ -138,28 +127,25 @@ def test_an_export_to_a_bucket_is_complete_has_no_secret_and_can_be_imported(
     )
     assert f"acme/events/{website_id}/2026-09-21.parquet" in objects
     assert f"acme/outcomes/{funnel['id']}.parquet" in objects
-    [recorded] = [
-        each
-        for each in service.client.get("/api/exports").json()["data"]
-        if each["destinationId"] == manifest["id"]
-    ]
+    exports = service.client.get("/api/exports").json()["data"]
+    [recorded] = [each for each in exports if each["destinationId"] == manifest["id"]]
     assert recorded["destination"] == "s3://complete/acme"
     everything = b"".join(objects.values()) + result.stdout.encode() + result.stderr.encode()
     for secret in ("AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID"):
         assert CREDENTIALS[secret].encode() not in everything
 
     send(service, website_id, [1], prefix="late")
-    assert (
-        "2 unchanged days not written again" in run(service, storage, "s3://complete/acme").stdout
-    )
+    again = run(service, storage, "s3://complete/acme")
+    assert "2 unchanged days not written again" in again.stdout
 
     with Served(tmp_path / "other") as other:
         other.key, _ = other.first_account()
-        imported = penstock(
-            "import", "--from", "penstock", "s3://complete/acme", **settings_of(other, storage)
+        output = output_of(
+            penstock(
+                "import", "--from", "penstock", "s3://complete/acme", **settings_of(other, storage)
+            )
         )
-        assert imported.returncode == 0, imported.stderr
-        assert "12 events imported" in imported.stdout
+        assert "12 events imported" in output
         [copy] = other.client.get("/api/funnels").json()["data"]
         reports = [
             each.client.get(f"/api/funnels/{id_}/results").json()["aggregate"]
@@ -172,15 +158,8 @@ def test_an_export_to_a_bucket_is_complete_has_no_secret_and_can_be_imported(
 @pytest.mark.full("kills the command, as for a folder")
 def test_a_killed_export_to_a_bucket_continues_and_never_looks_complete(service, storage):
     storage.create_bucket("killed")
-    website_id = new_website(service)
-    send(service, website_id, range(60))
-    command = subprocess.Popen(
-        [sys.executable, "-m", *PENSTOCK, "export", "s3://killed"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=environment(**settings_of(service, storage)),
-    )
+    website_id = website_with_events(service, range(60))
+    command = start("export", "s3://killed", **settings_of(service, storage))
 
     def is_noted():
         return f"events/{website_id}/".encode() in storage.objects("killed").get(
@@ -191,15 +170,13 @@ def test_a_killed_export_to_a_bucket_continues_and_never_looks_complete(service,
     command.kill()
     command.wait()
     assert "manifest.json" not in storage.objects("killed")
-    refused = penstock(
-        "import", "--from", "penstock", "s3://killed", **settings_of(service, storage)
+    error = error_of(
+        penstock("import", "--from", "penstock", "s3://killed", **settings_of(service, storage))
     )
-    assert refused.returncode == 1
-    assert "the export in s3://killed is not finished" in refused.stderr
-    result = run(service, storage, "s3://killed")
-    assert result.returncode == 0, result.stderr
-    assert "\n0 unchanged days" not in result.stdout
-    assert "unchanged day" in result.stdout
+    assert "the export in s3://killed is not finished" in error
+    output = output_of(run(service, storage, "s3://killed"))
+    assert "\n0 unchanged days" not in output
+    assert "unchanged day" in output
     objects = storage.objects("killed")
     assert len([key for key in objects if key.startswith(f"events/{website_id}/")]) == 60
     assert "unfinished.ndjson" not in objects
@@ -218,28 +195,38 @@ def test_a_killed_export_to_a_bucket_continues_and_never_looks_complete(service,
     ],
 )
 def test_a_wrong_bucket_is_explained(service, storage, destination, message, code):
-    result = run(service, storage, destination)
-    assert (result.returncode, message in result.stderr) == (code, True), result.stderr
-    assert "secret" not in result.stderr
+    error = error_of(run(service, storage, destination), code)
+    assert message in error
+    assert "secret" not in error
+
+
+Connections = tuple[Bucket, Bucket]
 
 
 @pytest.fixture
-def shared(storage, monkeypatch):
-    """Two connections to one place in a bucket."""
+def _credentials(monkeypatch):
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def shared(warehouse, storage, _credentials):
+    """Two connections to one place in a bucket."""
     storage.create_bucket("shared")
     yield tuple(Bucket("s3://shared/acme", storage.url) for _ in range(2))
     storage.clear_bucket("shared")
+
+
+def anothers_turn():
+    return pytest.raises(ExportFailed, match="another export into s3://shared/acme has begun")
 
 
 def begin(stack, bucket):
     return stack.enter_context(open_export(bucket, RowFormat.NDJSON, ["web_1"]))
 
 
-@pytest.mark.usefixtures("warehouse")
 def test_an_export_fails_if_a_later_one_into_the_same_bucket_has_begun(
-    shared: tuple[Bucket, Bucket], storage: Storage
+    shared: Connections, storage: Storage
 ) -> None:
     first, second = shared
     with ExitStack() as stack:
@@ -247,14 +234,13 @@ def test_an_export_fails_if_a_later_one_into_the_same_bucket_has_begun(
         begin(stack, second)
         second.require_exclusive()
         before = storage.objects("shared")
-        with pytest.raises(ExportFailed, match="another export into s3://shared/acme has begun"):
+        with anothers_turn():
             first.require_exclusive()
     assert storage.objects("shared") == before
 
 
-@pytest.mark.usefixtures("warehouse")
 def test_an_export_fails_if_another_begins_while_it_writes_its_manifest(
-    shared: tuple[Bucket, Bucket], storage: Storage, monkeypatch: pytest.MonkeyPatch
+    shared: Connections, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = shared
     with ExitStack() as stack:
@@ -268,7 +254,7 @@ def test_an_export_fails_if_another_begins_while_it_writes_its_manifest(
 
         later = list[ExportFolder]()
         monkeypatch.setattr(first, "replace", begin_another)
-        with pytest.raises(ExportFailed, match="another export into s3://shared/acme has begun"):
+        with anothers_turn():
             earlier.finish("Acme")
         assert storage.objects("shared").keys() == {"acme/unfinished.ndjson"}
         [last] = later
@@ -277,9 +263,8 @@ def test_an_export_fails_if_another_begins_while_it_writes_its_manifest(
     assert storage.objects("shared").keys() == {"acme/goals.ndjson", "acme/manifest.json"}
 
 
-@pytest.mark.usefixtures("warehouse")
 def test_an_export_restores_its_list_that_an_earlier_one_removed(
-    shared: tuple[Bucket, Bucket], storage: Storage, monkeypatch: pytest.MonkeyPatch
+    shared: Connections, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = shared
     with ExitStack() as stack:
@@ -301,9 +286,8 @@ def test_an_export_restores_its_list_that_an_earlier_one_removed(
     assert storage.objects("shared").keys() == {"acme/manifest.json"}
 
 
-@pytest.mark.usefixtures("warehouse")
 def test_a_stalled_export_fails_if_another_began_and_ended_meanwhile(
-    shared: tuple[Bucket, Bucket], storage: Storage
+    shared: Connections, storage: Storage
 ) -> None:
     first, second = shared
     with ExitStack() as stack:
@@ -314,14 +298,13 @@ def test_a_stalled_export_fails_if_another_began_and_ended_meanwhile(
             later.write("funnels.ndjson", "funnels", [b"{}\n"])
             later.finish("Acme")
         complete = storage.objects("shared")
-        with pytest.raises(ExportFailed, match="another export into s3://shared/acme has begun"):
+        with anothers_turn():
             stalled.finish("Acme")
     assert storage.objects("shared") == complete
 
 
-@pytest.mark.usefixtures("warehouse")
 def test_an_export_fails_if_another_has_changed_its_files(
-    shared: tuple[Bucket, Bucket], storage: Storage
+    shared: Connections, storage: Storage
 ) -> None:
     first, _ = shared
     day = f"events/web_{'0' * 26}/2026-09-21.ndjson"
@@ -334,16 +317,25 @@ def test_an_export_fails_if_another_has_changed_its_files(
     assert "acme/manifest.json" not in storage.objects("shared")
 
 
-@pytest.mark.usefixtures("warehouse")
+@pytest.fixture
+def proxy(storage):
+    between = FaultyProxy(int(storage.url.rsplit(":", 1)[1]))
+    yield between
+    between.close()
+
+
+def bucket_behind(proxy, storage, name):
+    """Create a bucket, to which a proxy leads."""
+    storage.create_bucket(name)
+    return Bucket(f"s3://{name}", f"http://127.0.0.1:{proxy.port}")
+
+
+@pytest.mark.usefixtures("warehouse", "_credentials")
 def test_a_signal_during_an_upload_waits_until_the_file_is_complete(
-    storage: Storage, monkeypatch: pytest.MonkeyPatch
+    storage: Storage, proxy: FaultyProxy
 ) -> None:
     """PyArrow completes an interrupted upload, which would give a part of the file its name."""
-    for name, value in CREDENTIALS.items():
-        monkeypatch.setenv(name, value)
-    storage.create_bucket("signalled")
-    proxy = FaultyProxy(int(storage.url.rsplit(":", 1)[1]))
-    bucket = Bucket("s3://signalled", f"http://127.0.0.1:{proxy.port}")
+    bucket = bucket_behind(proxy, storage, "signalled")
     proxy.run_before("PUT /signalled/events.ndjson", lambda: os.kill(os.getpid(), signal.SIGTERM))
     handler = signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     chunks = [bytes(_UPLOAD_BYTES)] * 3
@@ -352,21 +344,17 @@ def test_a_signal_during_an_upload_waits_until_the_file_is_complete(
             begin(stack, bucket).write("events.ndjson", "events", chunks)
     finally:
         signal.signal(signal.SIGTERM, handler)
-        proxy.close()
     assert len(storage.objects("signalled")["events.ndjson"]) == 3 * _UPLOAD_BYTES
 
 
+@pytest.mark.usefixtures("_credentials")
 @pytest.mark.parametrize("size", [0, 3 * _UPLOAD_BYTES], ids=["small", "in-parts"])
 def test_a_bucket_that_hangs_ends_the_export_in_time(
-    storage: Storage, monkeypatch: pytest.MonkeyPatch, size: int
+    storage: Storage, proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     """The limit is shorter here. An export waits for one request with its repeats, and no other."""
-    for name, value in CREDENTIALS.items():
-        monkeypatch.setenv(name, value)
     monkeypatch.setattr("penstock.exports.storage._REQUEST_S", 1)
-    storage.create_bucket(f"hanging-{size}")
-    proxy = FaultyProxy(int(storage.url.rsplit(":", 1)[1]))
-    bucket = Bucket(f"s3://hanging-{size}", f"http://127.0.0.1:{proxy.port}")
+    bucket = bucket_behind(proxy, storage, f"hanging-{size}")
     chunks = [b"{}\n", *[bytes(_UPLOAD_BYTES)] * (size // _UPLOAD_BYTES)]
 
     def export() -> None:
@@ -376,18 +364,14 @@ def test_a_bucket_that_hangs_ends_the_export_in_time(
             exported.write("events.ndjson", "events", chunks)
 
     began_s = time.monotonic()
-    try:
-        with pytest.raises(ExportFailed, match="S3 does not respond for"):
-            export()
-    finally:
-        proxy.close()
+    with pytest.raises(ExportFailed, match="S3 does not respond for"):
+        export()
     assert time.monotonic() - began_s < 15
     assert "manifest.json" not in storage.objects(f"hanging-{size}")
 
 
-@pytest.mark.usefixtures("warehouse")
 def test_a_full_bucket_is_refused_after_a_few_requests(
-    shared: tuple[Bucket, Bucket], storage: Storage
+    shared: Connections, storage: Storage
 ) -> None:
     first, second = shared
     with ExitStack() as stack:
@@ -410,14 +394,12 @@ def test_wrong_credentials_are_explained(service, storage):
         result = run(service, storage, "s3://private/acme")
     finally:
         storage.require_credentials(False)
-    message = "S3 refused access to s3://private/acme; check AWS_ACCESS_KEY_ID"
-    assert (result.returncode, message in result.stderr) == (1, True), result.stderr
-    assert CREDENTIALS["AWS_SECRET_ACCESS_KEY"] not in result.stderr
+    error = error_of(result)
+    assert "S3 refused access to s3://private/acme; check AWS_ACCESS_KEY_ID" in error
+    assert CREDENTIALS["AWS_SECRET_ACCESS_KEY"] not in error
 
 
 def test_a_service_that_does_not_answer_is_explained(service, storage):
-    result = run(
-        service, storage, "s3://bucket/acme", "--endpoint-url", "http://127.0.0.1:9", HOME=os.sep
-    )
-    assert result.returncode == 1
-    assert "S3 cannot be reached for s3://bucket/acme; check --endpoint-url" in result.stderr
+    flags = ("--endpoint-url", "http://127.0.0.1:9")
+    error = error_of(run(service, storage, "s3://bucket/acme", *flags, HOME=os.sep))
+    assert "S3 cannot be reached for s3://bucket/acme; check --endpoint-url" in error

@@ -5,8 +5,6 @@ import io
 import json
 import socket
 import sqlite3
-import subprocess
-import sys
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -17,8 +15,11 @@ import pytest
 
 from penstock.events.imports.formats.table import READERS
 from penstock.events.imports.worker import LARGE_BATCH_LINES
+from tests.cli import commands
+from tests.cli.commands import start
 from tests.events.imports.exported import Mixpanel
-from tests.serving import PENSTOCK, Served, environment, penstock
+from tests.records import create, ndjson, new_website
+from tests.serving import Served, error_of, output_of, penstock
 from tests.waiting import PATIENCE_S, eventually
 
 
@@ -35,22 +36,12 @@ def written(path, lines):
     return path
 
 
-@pytest.fixture(scope="module")
-def service(starts_service, tmp_path_factory):
-    with Served(tmp_path_factory.mktemp("import") / "data") as running:
-        running.key, running.website = running.first_account()
-        yield running
-
-
 def run(service, *arguments, **settings):
-    keys = {"PENSTOCK_URL": service.url, "PENSTOCK_API_KEY": service.key}
-    return penstock("import", *map(str, arguments), **{**keys, **settings})
+    return commands.run(service, "import", *arguments, **settings)
 
 
 def website(service):
-    return service.client.post(
-        "/api/settings/websites", json={"name": "Other", "kind": "web"}
-    ).json()["id"]
+    return new_website(service.client, "Other")
 
 
 def test_imports_a_file_and_repeats_without_duplicates(service, tmp_path):
@@ -62,11 +53,8 @@ def test_imports_a_file_and_repeats_without_duplicates(service, tmp_path):
         "They occurred from 1 May 2020, 10:00 UTC to 1 May 2020, 10:19 UTC.",
     ]
     assert first.stderr.splitlines()[-1].startswith("Importing: ")
-    again = run(service, file, "--website", website_id)
-    assert (again.returncode, again.stdout.splitlines()[0]) == (
-        0,
-        "0 events imported, 1,200 duplicates, 0 lines rejected.",
-    )
+    output = output_of(run(service, file, "--website", website_id))
+    assert output.splitlines()[0] == "0 events imported, 1,200 duplicates, 0 lines rejected."
 
 
 def test_a_gzip_file_is_imported(service, tmp_path):
@@ -105,9 +93,8 @@ def test_the_format_of_a_file_can_be_named_and_the_help_lists_all(service, tmp_p
     assert "name it with --from: csv, parquet," in by_ending.stderr
     named = run(service, file, "--website", website_id, "--format", "csv")
     assert named.stdout.startswith("1 event imported"), named.stderr
-    unknown = run(service, file, "--website", website_id, "--format", "xml")
-    assert unknown.returncode == 2
-    assert unknown.stderr.startswith("penstock: --from: Must be ndjson, csv")
+    error = error_of(run(service, file, "--website", website_id, "--format", "xml"), 2)
+    assert error.startswith("penstock: --from: Must be ndjson, csv")
     output = penstock("import", "--help", COLUMNS="200").stdout.replace("│", " ")
     for reader in READERS:
         assert f"{reader.description} ({', '.join(reader.endings)})." in " ".join(output.split())
@@ -137,12 +124,8 @@ def test_several_files_of_another_product_are_imported_one_after_the_other(servi
 def test_rejected_lines_go_to_a_file_with_their_reasons_and_the_exit_code_says_so(
     service, tmp_path
 ):
-    file, website_id = (
-        written(
-            tmp_path / "past.ndjson", [line(1), "nonsense", line(2, timestamp="never"), line(3)]
-        ),
-        website(service),
-    )
+    lines = [line(1), "nonsense", line(2, timestamp="never"), line(3)]
+    file, website_id = written(tmp_path / "past.ndjson", lines), website(service)
     result = run(service, file, "--website", website_id)
     assert result.returncode == 1
     assert "2 events imported, 0 duplicates, 2 lines rejected." in result.stdout
@@ -175,9 +158,8 @@ def test_a_key_that_may_only_send_imports_a_file(service, tmp_path):
 
 
 def test_more_rejects_than_a_page_are_all_written(service, tmp_path):
-    file = written(
-        tmp_path / "past.ndjson", ["x" if number % 3 else line(number) for number in range(400)]
-    )
+    lines = ["x" if number % 3 else line(number) for number in range(400)]
+    file = written(tmp_path / "past.ndjson", lines)
     assert run(service, file, "--website", website(service)).returncode == 1
     output = (tmp_path / "past.ndjson.rejected.ndjson").read_text("utf-8").splitlines()
     assert [json.loads(line)["line"] for line in output] == [
@@ -189,9 +171,8 @@ def test_an_import_that_someone_cancels_says_so_and_fails(service, tmp_path):
     file, website_id = written(tmp_path / "past.ndjson", map(line, range(40_000))), website(service)
 
     def running():
-        imports = service.client.get("/api/imports", params={"websiteId": website_id}).json()[
-            "data"
-        ]
+        query = {"websiteId": website_id}
+        imports = service.client.get("/api/imports", params=query).json()["data"]
         return next((job["id"] for job in imports if job["state"] == "running"), None)
 
     with ThreadPoolExecutor() as threads:
@@ -213,26 +194,17 @@ def test_an_import_that_someone_cancels_says_so_and_fails(service, tmp_path):
     ],
 )
 def test_an_error_is_one_line(service, tmp_path, settings, code, reason):
-    result = run(
-        service,
-        written(tmp_path / "past.ndjson", [line(1)]),
-        "--website",
-        service.website,
-        **settings,
-    )
-    assert result.returncode == code
-    [output] = result.stderr.splitlines()
+    file = written(tmp_path / "past.ndjson", [line(1)])
+    ended = run(service, file, "--website", service.website, **settings)
+    [output] = error_of(ended, code).splitlines()
     assert output.startswith("penstock: ")
     assert reason in output
 
 
 def test_an_unknown_website_and_a_missing_file_are_errors(service, tmp_path):
     file = written(tmp_path / "past.ndjson", [line(1)])
-    unknown = run(service, file, "--website", "web_x")
-    assert (unknown.returncode, unknown.stderr) == (
-        1,
-        "penstock: There is no such website in this workspace.\n",
-    )
+    error = error_of(run(service, file, "--website", "web_x"))
+    assert error == "penstock: There is no such website in this workspace.\n"
     assert run(service, tmp_path / "none.ndjson", "--website", service.website).returncode == 2
 
 
@@ -243,13 +215,9 @@ def test_a_pipe_is_refused(service):
 
 
 def test_a_broken_upload_leaves_nothing_and_can_be_repeated(service, tmp_path):
-    website_id, body = (
-        website(service),
-        b"".join(json.dumps(line(number)).encode() + b"\n" for number in range(2000)),
-    )
-    with socket.create_connection(
-        (urlsplit(service.url).hostname, urlsplit(service.url).port)
-    ) as sender:
+    website_id, body = website(service), ndjson(map(line, range(2000)))
+    address = urlsplit(service.url)
+    with socket.create_connection((address.hostname, address.port)) as sender:
         head = (
             f"POST /api/imports?websiteId={website_id} HTTP/1.1\r\nHost: localhost\r\n"
             f"Authorization: Bearer {service.key}\r\n"
@@ -269,6 +237,13 @@ def lines_read(data):
     """Of the only import of an installation."""
     with sqlite3.connect(data / "penstock.sqlite3") as db:
         [[number]] = db.execute("SELECT lines_read FROM imports")
+    return number
+
+
+def stored_keys(data):
+    """The number of events that a stopped installation knows."""
+    with sqlite3.connect(data / "penstock.sqlite3") as db:
+        [[number]] = db.execute("SELECT count(*) FROM dedupe_keys")
     return number
 
 
@@ -295,14 +270,8 @@ def follow(service, file, website_id, key, log):
         db.execute("BEGIN IMMEDIATE")
         if lines_read(service.data) == len(file.read_bytes().splitlines()):
             return None
-        with log.open("wb") as output:
-            command = subprocess.Popen(
-                [sys.executable, "-m", *PENSTOCK, "import", str(file), "--website", website_id],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env=environment(PENSTOCK_URL=service.url, PENSTOCK_API_KEY=key),
-            )
+        arguments = ("import", file, "--website", website_id)
+        command = start(*arguments, log=log, PENSTOCK_URL=service.url, PENSTOCK_API_KEY=key)
         eventually(lambda: "Importing" in log.read_text() or command.poll() is not None)
         db.execute("ROLLBACK")
     return command.wait(PATIENCE_S)
@@ -340,8 +309,7 @@ def test_an_import_resumes_after_a_restart_of_the_service(tmp_path, end, max_rep
         len(lines),
     )
     assert job["duplicates"] <= max_repeated  # a kill repeats the one batch that was in flight
-    with sqlite3.connect(data / "penstock.sqlite3") as db:
-        assert db.execute("SELECT count(*) FROM dedupe_keys").fetchone() == (len(lines),)
+    assert stored_keys(data) == len(lines)
 
 
 def amplitude_archive(number):
@@ -378,8 +346,7 @@ def test_an_archive_of_another_product_resumes_after_a_kill(tmp_path):
         assert service.stop() == 0
     assert (ended["linesRead"], ended["accepted"] + ended["duplicates"]) == (lines, lines)
     assert ended["duplicates"] <= LARGE_BATCH_LINES
-    with sqlite3.connect(tmp_path / "data" / "penstock.sqlite3") as db:
-        assert db.execute("SELECT count(*) FROM dedupe_keys").fetchone() == (lines,)
+    assert stored_keys(tmp_path / "data") == lines
 
 
 @pytest.mark.usefixtures("starts_service")
@@ -395,28 +362,19 @@ def test_a_command_that_was_killed_and_runs_again_stores_nothing_twice(tmp_path,
         key, website_id = service.first_account()
         settings = {"PENSTOCK_URL": service.url, "PENSTOCK_API_KEY": key}
         arguments = ("import", str(file), "--website", website_id)
-        with log.open("wb") as output:
-            command = subprocess.Popen(
-                [sys.executable, "-m", *PENSTOCK, *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env=environment(**settings),
-            )
+        command = start(*arguments, log=log, **settings)
         eventually(lambda: moment in log.read_text())
         command.kill()
         command.wait(PATIENCE_S)
-        again = penstock(*arguments, **settings)
-        assert again.returncode == 0, again.stderr
+        again = output_of(penstock(*arguments, **settings))
         if moment == "Importing":  # The file was stored, so the import went on without the command.
-            assert "An earlier run" in again.stdout or "0 events imported" in again.stdout
+            assert "An earlier run" in again or "0 events imported" in again
         last = penstock(*arguments, **settings)
         assert last.stdout.startswith("0 events imported, 3,000 duplicates, 0 lines rejected.")
         jobs = service.client.get("/api/imports").json()["data"]
         assert sum(job["accepted"] for job in jobs) == len(lines)
         assert service.stop() == 0
-    with sqlite3.connect(tmp_path / "data" / "penstock.sqlite3") as db:
-        assert db.execute("SELECT count(*) FROM dedupe_keys").fetchone() == (len(lines),)
+    assert stored_keys(tmp_path / "data") == len(lines)
 
 
 def test_a_saved_mapping_is_used_by_its_name(service, tmp_path):
@@ -428,12 +386,8 @@ def test_a_saved_mapping_is_used_by_its_name(service, tmp_path):
         {"column": "what", "use": "event"},
     ]
     saved = {"name": "Orders of the shop", "mapping": {"columns": columns}}
-    assert service.client.post("/api/import-mappings", json=saved).status_code == 201
-    ran = run(service, file, "--map", "Orders of the shop", "--website", website_id)
-    assert (ran.returncode, ran.stdout.splitlines()[0]) == (
-        0,
-        "1 event imported, 0 duplicates, 0 lines rejected.",
-    )
-    unknown = run(service, file, "--map", "Others", "--website", website_id)
-    assert unknown.returncode == 2
-    assert "no file and no saved mapping named Others" in unknown.stderr
+    create(service.client, "/api/import-mappings", saved)
+    output = output_of(run(service, file, "--map", "Orders of the shop", "--website", website_id))
+    assert output.splitlines()[0] == "1 event imported, 0 duplicates, 0 lines rejected."
+    error = error_of(run(service, file, "--map", "Others", "--website", website_id), 2)
+    assert "no file and no saved mapping named Others" in error

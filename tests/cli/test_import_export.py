@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.serving import Served, penstock
+from tests.cli.commands import run
+from tests.records import create, event_steps, new_website, send_events
+from tests.serving import Served, error_of, output_of
 
 pytestmark = pytest.mark.usefixtures("starts_service")
 
@@ -65,19 +67,13 @@ FUNNELS: list[dict[str, Any]] = [
         "name": "Runs",
         "repeat": True,
         "conversionWindowSeconds": 86_400,
-        "steps": [
-            {"type": "Event", "value": "started"},
-            {"type": "Event", "value": "terms", "strict": True},
-        ],
+        "steps": [*event_steps("started"), {"type": "Event", "value": "terms", "strict": True}],
     },
     {
         "name": "Carts of visitors",
         "countingUnit": "attempt",
         "attemptProperties": ["$visitor", "cart"],
-        "steps": [
-            {"type": "Event", "value": "started"},
-            {"type": "Transaction", "value": "purchase"},
-        ],
+        "steps": [*event_steps("started"), {"type": "Transaction", "value": "purchase"}],
     },
 ]
 SEGMENT = {
@@ -99,24 +95,15 @@ OWN = ("funnelId", "computedAt", "evaluatedAt", "servedFrom", "directReason", "g
 """Fields of a report that name records of its workspace, or when it was computed."""
 
 
-def run(service, *arguments):
-    keys = {"PENSTOCK_URL": service.url, "PENSTOCK_API_KEY": service.key}
-    return penstock(*map(str, arguments), **keys)
-
-
 def fill(service):
     """Two websites that share visitors, with visits on devices that merge, and orders."""
     chance, client = random.Random(7), service.client
-    form = {"name": "Site", "kind": "web", "identityScope": "both"}
-    sites = [
-        client.post("/api/settings/websites", json={**form, "name": name}).json()["id"]
-        for name in ("Site", "Blog")
-    ]
-    assert client.post("/api/goals", json=GOAL).status_code == 201
+    sites = [new_website(client, name, identityScope="both") for name in ("Site", "Blog")]
+    create(client, "/api/goals", GOAL)
     for funnel in FUNNELS:
-        assert client.post("/api/funnels", json=funnel).status_code == 201, funnel["name"]
-    assert client.post("/api/segments", json=SEGMENT).status_code == 201
-    assert client.post("/api/import-mappings", json=MAPPING).status_code == 201
+        create(client, "/api/funnels", funnel)
+    create(client, "/api/segments", SEGMENT)
+    create(client, "/api/import-mappings", MAPPING)
     internal = client.put("/api/settings/internal-traffic", json={"filters": INTERNAL})
     assert internal.status_code == 200
     tracked, events, orders = [], [], []
@@ -137,21 +124,18 @@ def fill(service):
         started = {"cart": f"cart-{number}", "plan": chance.choice(["pro", 1, True]), "n": 1}
         named = {"userId": user} if chance.random() < 0.6 else {}
         event = {**own, **named, "country": chance.choice(["DE", "FR"])}
-        events.append(
-            {**event, "event": "started", "timestamp": at_ms + 1000, "properties": started}
-        )
+        at = {"event": "started", "timestamp": at_ms + 1000}
+        events.append({**event, **at, "properties": started})
         if chance.random() < 0.5:
             failed = {**started, "n": 2}
-            events.append(
-                {**event, "event": "failed", "timestamp": at_ms + 1000, "properties": failed}
-            )
+            at = {"event": "failed", "timestamp": at_ms + 1000}
+            events.append({**event, **at, "properties": failed})
         if chance.random() < 0.5:
             order = {"transactionId": f"order-{number}", "amount": 19.99, "currency": "EUR"}
             bought = {"event": "purchase", "timestamp": at_ms + 60_000 * number}
             properties = {"cart": started["cart"], "n": 3}
             orders.append({**own, **named, **order, **bought, "properties": properties})
-    answer = client.post("/api/v1/events/batch", json={"events": events})
-    assert answer.json()["accepted"] == len(events), answer.text
+    send_events(client, events)
     for order in orders:
         assert client.post("/api/v1/transactions", json=order).status_code == 202
     for site in sites:
@@ -172,9 +156,7 @@ def save_cohorts(client, website_id):
 
     def save(name, kind, funnel, **parameters):
         body = {"name": name, "kind": kind, "funnelId": ids[funnel], "parameters": parameters}
-        answer = client.post("/api/cohorts", json=body)
-        assert answer.status_code == 201, answer.text
-        return answer.json()["id"]
+        return create(client, "/api/cohorts", body)["id"]
 
     save("Buyers", "rule", "Checkout", outcome="completed", **PERIOD)
     lost = save("Lost", "list", "Visits", step="1", **PERIOD)
@@ -268,6 +250,15 @@ def merged_visitors(service):
     }
 
 
+def export_an_event(service, folder):
+    """Store one event and export it. Returns the ID of its website."""
+    service.key, website_id = service.first_account()
+    event = {"websiteId": website_id, "visitorId": "v", "event": "a"}
+    assert service.client.post("/api/v1/events", json=event).status_code == 202
+    output_of(run(service, "export", folder))
+    return website_id
+
+
 @pytest.mark.full("moves a whole workspace in each format of files")
 @pytest.mark.slow("starts two services")
 @pytest.mark.parametrize("file_format", ["parquet", "ndjson"])
@@ -278,8 +269,7 @@ def test_a_new_workspace_has_the_same_reports(tmp_path, file_format):
     with Served(tmp_path / "old") as old:
         old.key, _ = old.first_account()
         fill(old)
-        exported = run(old, "export", folder, "--format", file_format)
-        assert exported.returncode == 0, exported.stderr
+        output_of(run(old, "export", folder, "--format", file_format))
         before, visitors = reports(old), merged_visitors(old)
         answers, saved = chosen_reports(old), cohorts(old)
         assert (folder / "cohorts").exists()
@@ -297,8 +287,7 @@ def test_a_new_workspace_has_the_same_reports(tmp_path, file_format):
     assert any(visitor != canonical for visitor, canonical, *_ in visitors)
     with Served(tmp_path / "new") as new:
         new.key, _ = new.first_account()
-        first = run(new, *documented.split()[1:-1], folder)
-        assert first.returncode == 0, first.stderr
+        output_of(run(new, *documented.split()[1:-1], folder))
         assert reports(new) == before
         assert merged_visitors(new) == visitors
         assert cohorts(new) == saved
@@ -314,11 +303,8 @@ def test_a_new_workspace_has_the_same_reports(tmp_path, file_format):
 
 def test_a_changed_file_or_an_unfinished_export_is_refused(tmp_path):
     with Served(tmp_path / "old") as old:
-        old.key, website_id = old.first_account()
-        event = {"websiteId": website_id, "visitorId": "v", "event": "a"}
-        assert old.client.post("/api/v1/events", json=event).status_code == 202
         folder = tmp_path / "export"
-        assert run(old, "export", folder).returncode == 0
+        website_id = export_an_event(old, folder)
         [file] = (folder / "events" / website_id).iterdir()
         file.write_bytes(file.read_bytes() + b"x")
         result = run(old, "import", folder, "--from", "penstock")
@@ -328,17 +314,12 @@ def test_a_changed_file_or_an_unfinished_export_is_refused(tmp_path):
         (folder / "manifest.json").rename(folder / "unfinished.ndjson")
         result = run(old, "import", folder, "--from", "penstock")
         assert "is not finished; run penstock export again first" in result.stderr
-        result = run(old, "import", tmp_path / "data", "--from", "penstock")
-        assert result.returncode == 2
+        error_of(run(old, "import", tmp_path / "data", "--from", "penstock"), 2)
 
 
 def test_the_workspace_of_the_export_is_refused(tmp_path):
     with Served(tmp_path / "old") as old:
-        old.key, website_id = old.first_account()
-        event = {"websiteId": website_id, "visitorId": "v", "event": "a"}
-        assert old.client.post("/api/v1/events", json=event).status_code == 202
         folder = tmp_path / "export"
-        assert run(old, "export", folder).returncode == 0
-        result = run(old, "import", "--from", "penstock", folder)
-        assert result.returncode == 1
-        assert "the export is from this workspace" in result.stderr
+        export_an_event(old, folder)
+        error = error_of(run(old, "import", "--from", "penstock", folder))
+        assert "the export is from this workspace" in error

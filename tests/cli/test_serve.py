@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from penstock import __version__
+from tests.cli.commands import logged
 from tests.processes import new_python
-from tests.serving import Served, penstock
+from tests.records import send_events
+from tests.serving import Served, error_of, output_of, penstock
 from tests.stores.schema_versions import DATABASE_VERSIONS, UP_TO_DATE, WAREHOUSE_VERSIONS
 
 pytestmark = pytest.mark.usefixtures("starts_service")
@@ -31,12 +33,9 @@ def test_serves_until_sigterm_and_stops_with_0(tmp_path):
         assert "error" not in service.output()
         # The migrations of a first start are one line.
         output = service.output()
-        logged = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
-        [created] = [line for line in logged if line["event"] == "stores_created"]
-        assert (created["database"], created["event_store"]) == (
-            DATABASE_VERSIONS[-1],
-            WAREHOUSE_VERSIONS[-1],
-        )
+        [created] = [line for line in logged(output) if line["event"] == "stores_created"]
+        newest = (DATABASE_VERSIONS[-1], WAREHOUSE_VERSIONS[-1])
+        assert (created["database"], created["event_store"]) == newest
         assert "migration" not in output
 
 
@@ -89,10 +88,8 @@ def test_banner_explains_how_to_create_the_first_account(tmp_path):
     with Served(tmp_path / "data") as service:
         command = service.output()[service.output().index("  curl ") :]
         _, url, *_, body = shlex.split(command.replace("\\\n", ""))
-        assert (
-            service.client.post(url, json=json.loads(body)).json()["user"]["email"]
-            == "you@example.com"
-        )
+        account = service.client.post(url, json=json.loads(body)).json()
+        assert account["user"]["email"] == "you@example.com"
         service.kill()
     with Served(tmp_path / "data") as again:
         assert "curl" not in again.output()
@@ -122,9 +119,7 @@ def test_flags_win_over_the_environment(tmp_path):
 def test_a_second_process_on_the_same_folder_fails_with_one_line(tmp_path):
     with Served(tmp_path / "data") as service:
         for command in (["serve", "--port", "0"], ["migrate"]):
-            second = penstock(*command, "--data", str(tmp_path / "data"))
-            assert second.returncode == 1
-            [line] = second.stderr.splitlines()
+            [line] = error_of(penstock(*command, "--data", str(tmp_path / "data"))).splitlines()
             assert f"in use by another Penstock (process {service.process.pid})" in line
         assert service.client.get("/health/ready").status_code == 200
 
@@ -139,14 +134,8 @@ def test_a_killed_process_leaves_the_folder_free(tmp_path):
 def test_a_clean_stop_ships_acknowledged_events(tmp_path):
     with Served(tmp_path / "data") as service:
         _, website = service.first_account()
-        events = [
-            {"websiteId": website, "visitorId": f"v{number}", "event": "opened"}
-            for number in range(1000)
-        ]
-        assert (
-            service.client.post("/api/v1/events/batch", json={"events": events}).json()["accepted"]
-            == 1000
-        )
+        event = {"websiteId": website, "event": "opened"}
+        send_events(service.client, [{**event, "visitorId": f"v{n}"} for n in range(1000)])
         assert service.stop() == 0
     with sqlite3.connect(tmp_path / "data" / "penstock.sqlite3") as db:
         assert db.execute("SELECT count(*) FROM outbox").fetchone() == (0,)
@@ -156,10 +145,8 @@ def test_a_port_in_use_fails_with_one_line_and_opens_no_store(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         run = penstock("serve", "--port", str(port), "--data", str(tmp_path / "data"))
-    assert run.returncode == 1
-    assert (
-        run.stderr == f"penstock: port {port} on 127.0.0.1 is in use; choose another with --port\n"
-    )
+    error = f"penstock: port {port} on 127.0.0.1 is in use; choose another with --port\n"
+    assert error_of(run) == error
     assert not (tmp_path / "data").exists()
 
 
@@ -178,10 +165,11 @@ def test_a_port_in_use_fails_with_one_line_and_opens_no_store(tmp_path):
     ],
 )
 def test_an_unreachable_store_is_named_in_the_last_line(tmp_path, settings, reason):
-    run = penstock("serve", "--port", "0", **{"PENSTOCK_DATA": str(tmp_path / "data"), **settings})
-    assert run.returncode == 1
-    assert reason in run.stderr.splitlines()[-1]
-    assert "Traceback" not in run.stderr
+    error = error_of(
+        penstock("serve", "--port", "0", **{"PENSTOCK_DATA": str(tmp_path / "data"), **settings})
+    )
+    assert reason in error.splitlines()[-1]
+    assert "Traceback" not in error
 
 
 @pytest.mark.parametrize(
@@ -198,18 +186,16 @@ def test_an_unreachable_store_is_named_in_the_last_line(tmp_path, settings, reas
     ],
 )
 def test_an_invalid_setting_is_wrong_use(tmp_path, setting, value, output):
-    run = penstock("serve", "--data", str(tmp_path), **{setting: value})
-    assert run.returncode == 2
-    assert run.stderr.startswith(f"penstock: {setting}: {output}")
+    error = error_of(penstock("serve", "--data", str(tmp_path), **{setting: value}), 2)
+    assert error.startswith(f"penstock: {setting}: {output}")
 
 
 def test_a_cluster_without_a_server_is_wrong_use_and_opens_no_store(tmp_path):
     data = tmp_path / "data"
-    run = penstock("migrate", "--data", str(data), PENSTOCK_WAREHOUSE_CLUSTER="shards")
-    assert (run.returncode, run.stderr) == (
-        2,
-        "penstock: PENSTOCK_WAREHOUSE_CLUSTER also needs PENSTOCK_WAREHOUSE_URL.\n",
+    error = error_of(
+        penstock("migrate", "--data", str(data), PENSTOCK_WAREHOUSE_CLUSTER="shards"), 2
     )
+    assert error == "penstock: PENSTOCK_WAREHOUSE_CLUSTER also needs PENSTOCK_WAREHOUSE_URL.\n"
     assert not data.exists()
 
 
@@ -224,8 +210,7 @@ def test_a_mistyped_setting_is_logged_without_its_value(tmp_path, command):
     settings = {"PENSTOCK_DATABASE_URL": "postgresql://127.0.0.1:1/none", **known, **unknown}
     flags = ["--port", "0"] if command == "serve" else []
     output = penstock(command, *flags, "--data", str(tmp_path / "data"), **settings).stderr
-    lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
-    warned = [line["name"] for line in lines if line["event"] == "unknown_setting"]
+    warned = [line["name"] for line in logged(output) if line["event"] == "unknown_setting"]
     assert warned == sorted(unknown)
     assert "canary" not in output
 
@@ -233,19 +218,17 @@ def test_a_mistyped_setting_is_logged_without_its_value(tmp_path, command):
 def test_logs_are_json_lines_when_not_at_a_terminal(tmp_path):
     with Served(tmp_path / "data", PENSTOCK_LOG_LEVEL="debug") as service:
         service.stop()
-        lines = [json.loads(line) for line in service.output().splitlines() if line.startswith("{")]
-    assert {"event", "level", "timestamp"} <= set(lines[0])
+    assert {"event", "level", "timestamp"} <= set(logged(service.output())[0])
 
 
 def test_migrate_prepares_both_stores(tmp_path):
-    run = penstock("migrate", "--data", str(tmp_path / "data"), start=new_python)
-    assert (run.returncode, run.stdout) == (0, UP_TO_DATE)
+    output = output_of(penstock("migrate", "--data", str(tmp_path / "data"), start=new_python))
+    assert output == UP_TO_DATE
     assert penstock("migrate", "--data", str(tmp_path / "data")).returncode == 0
 
 
 def test_version():
-    run = penstock("--version")
-    assert (run.returncode, run.stdout) == (0, f"penstock {__version__}\n")
+    assert output_of(penstock("--version")) == f"penstock {__version__}\n"
 
 
 def test_help_lists_the_commands():

@@ -1,13 +1,12 @@
 """Settings of a real process: what an operator mistypes is named in one line."""
 
-import json
-
 import pytest
 from pydantic import ValidationError
 
 from penstock.metadb.database import Database, InvalidUrl
 from penstock.settings import Settings
-from tests.serving import Served, penstock
+from tests.cli.commands import logged
+from tests.serving import Served, error_of, penstock
 
 DATABASE = (
     "PENSTOCK_DATABASE_URL must be a URL such as postgresql://user:password@host/name "
@@ -35,8 +34,10 @@ PUBLIC = "PENSTOCK_PUBLIC_URL: Must be a URL such as https://penstock.example.co
     ],
 )
 def test_a_wrong_address_is_one_line_without_the_password(tmp_path, setting, url, message):
-    run = penstock("migrate", "--data", str(tmp_path), **{f"PENSTOCK_{setting}": url})
-    assert (run.returncode, run.stderr) == (2, f"penstock: {message}\n")
+    error = error_of(
+        penstock("migrate", "--data", str(tmp_path), **{f"PENSTOCK_{setting}": url}), 2
+    )
+    assert error == f"penstock: {message}\n"
 
 
 @pytest.mark.parametrize(
@@ -85,10 +86,11 @@ def test_a_public_url_without_scheme_is_refused_with_the_right_spelling(tmp_path
 @pytest.mark.usefixtures("starts_service")
 def test_postgres_means_postgresql(tmp_path):
     url = "postgres://user:password@127.0.0.1:1/none?sslmode=prefer"
-    run = penstock("migrate", "--data", str(tmp_path / "data"), PENSTOCK_DATABASE_URL=url)
-    assert run.returncode == 1
-    assert run.stderr.splitlines()[-1].startswith("penstock: cannot use the metadata database: ")
-    assert "Connection refused" in run.stderr
+    error = error_of(
+        penstock("migrate", "--data", str(tmp_path / "data"), PENSTOCK_DATABASE_URL=url)
+    )
+    assert error.splitlines()[-1].startswith("penstock: cannot use the metadata database: ")
+    assert "Connection refused" in error
 
 
 @pytest.mark.usefixtures("starts_service")
@@ -103,17 +105,23 @@ def test_an_empty_url_is_the_default(tmp_path):
 @pytest.mark.parametrize("url", ["127.0.0.1:8000", "http://[::1", "http://a..b"])
 def test_a_wrong_address_of_the_service_is_one_line(tmp_path, url):
     (tmp_path / "events.ndjson").write_text("{}\n", "utf-8")
-    run = penstock(
-        "import", str(tmp_path / "events.ndjson"), "--website", "web_1",
-        PENSTOCK_URL=url, PENSTOCK_API_KEY="key",
-    )  # fmt: skip
-    assert (run.returncode, len(run.stderr.splitlines())) == (2, 1)
-    assert run.stderr.startswith(f"penstock: {url} is not a valid service URL")
+    error = error_of(
+        penstock(
+            "import",
+            str(tmp_path / "events.ndjson"),
+            "--website",
+            "web_1",
+            PENSTOCK_URL=url,
+            PENSTOCK_API_KEY="key",
+        ),
+        2,
+    )
+    assert len(error.splitlines()) == 1
+    assert error.startswith(f"penstock: {url} is not a valid service URL")
 
 
 def warnings_of(output):
-    lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
-    return [line for line in lines if line["level"] == "warning"]
+    return [line for line in logged(output) if line["level"] == "warning"]
 
 
 @pytest.mark.usefixtures("starts_service")

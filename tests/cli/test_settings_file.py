@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.serving import Served, environment, penstock
+from tests.serving import Served, environment, error_of, penstock
 from tests.waiting import PATIENCE_S
 
 SECRET = "canary-6f1d"
+
+pytestmark = pytest.mark.usefixtures("starts_service")
 
 
 def file_with(folder, text):
@@ -32,7 +34,6 @@ def lines_of(run):
     }
 
 
-@pytest.mark.usefixtures("starts_service")
 def test_a_flag_overrides_the_environment_which_overrides_the_file_and_defaults(tmp_path):
     file = file_with(tmp_path, 'port = 1001\nhost = "10.0.0.1"\nsession_days = 7\n')
     run = penstock(
@@ -47,26 +48,22 @@ def test_a_flag_overrides_the_environment_which_overrides_the_file_and_defaults(
     assert tomllib.loads(run.stdout)["port"] == 1003
 
 
-@pytest.mark.usefixtures("starts_service")
 def test_the_service_reads_its_file(tmp_path):
     file = file_with(tmp_path, 'signup_open = true\npublic_url = "https://go.example.com"\n')
     with Served(tmp_path / "data", "--config", file) as service:
         assert "serves https://go.example.com" in service.output()
 
 
-@pytest.mark.usefixtures("starts_service")
 def test_an_unknown_name_in_the_file_is_a_failure_with_the_closest_name(tmp_path):
     file = file_with(tmp_path, "prot = 1\nclickhouse_url = 'x'\nxyzzy = 'canary'\n")
-    run = penstock("migrate", "--data", str(tmp_path / "data"), "--config", file)
-    assert (run.returncode, run.stderr) == (
-        2,
+    error = error_of(penstock("migrate", "--data", str(tmp_path / "data"), "--config", file), 2)
+    assert error == (
         f"penstock: {file}: prot is not a setting. Did you mean port? "
-        "clickhouse_url is not a setting. Did you mean warehouse_url? xyzzy is not a setting.\n",
+        "clickhouse_url is not a setting. Did you mean warehouse_url? xyzzy is not a setting.\n"
     )
     assert not (tmp_path / "data").exists()
 
 
-@pytest.mark.usefixtures("starts_service")
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
@@ -77,19 +74,16 @@ def test_an_unknown_name_in_the_file_is_a_failure_with_the_closest_name(tmp_path
 )
 def test_a_fault_of_the_file_is_one_line_with_its_path(tmp_path, text, fault):
     file = file_with(tmp_path, text)
-    run = penstock("config", "--config", file)
-    assert run.returncode == 2
-    assert run.stderr.startswith(f"penstock: {file}: {fault}")
-    assert len(run.stderr.splitlines()) == 1
+    error = error_of(penstock("config", "--config", file), 2)
+    assert error.startswith(f"penstock: {file}: {fault}")
+    assert len(error.splitlines()) == 1
 
 
-@pytest.mark.usefixtures("starts_service")
 def test_relative_paths_in_a_file_start_at_its_folder(tmp_path):
     shown = lines_of(penstock("config", "--config", file_with(tmp_path, "data = 'stores'")))
     assert shown["data"] == (f'"{tmp_path / "stores"}"', "file")
 
 
-@pytest.mark.usefixtures("starts_service")
 def test_config_hides_secrets(tmp_path):
     file = file_with(
         tmp_path,
@@ -102,7 +96,6 @@ def test_config_hides_secrets(tmp_path):
     assert SECRET not in run.stdout + run.stderr
 
 
-@pytest.mark.usefixtures("starts_service")
 def test_init_writes_a_file_that_the_service_can_use_without_a_terminal(tmp_path):
     file, data = tmp_path / "new.toml", tmp_path / "data"
     flags = (
@@ -120,24 +113,19 @@ def test_init_writes_a_file_that_the_service_can_use_without_a_terminal(tmp_path
         "mail_from": "a@example.com",
     }
     assert lines_of(penstock("config", "--config", str(file)))["data"] == (f'"{data}"', "file")
-    again = penstock(*flags)
-    assert (again.returncode, again.stderr) == (
-        2,
-        f"penstock: {file} exists; --force replaces it\n",
-    )
+    assert error_of(penstock(*flags), 2) == f"penstock: {file} exists; --force replaces it\n"
 
 
-@pytest.mark.usefixtures("starts_service")
 def test_init_refuses_wrong_values_and_writes_nothing(tmp_path):
     file = tmp_path / "new.toml"
-    run = penstock("init", "--config", str(file), "--smtp-url", f"smtp://u:{SECRET}@h")
-    assert run.returncode == 2
-    assert "PENSTOCK_SMTP_URL also needs PENSTOCK_MAIL_FROM" in run.stderr
-    assert SECRET not in run.stderr
+    error = error_of(
+        penstock("init", "--config", str(file), "--smtp-url", f"smtp://u:{SECRET}@h"), 2
+    )
+    assert "PENSTOCK_SMTP_URL also needs PENSTOCK_MAIL_FROM" in error
+    assert SECRET not in error
     assert not file.exists()
 
 
-@pytest.mark.usefixtures("starts_service")
 class TestDefaultDataFolder:
     def data_of(self, home, folder):
         """The default data folder of a command that runs in a folder, and its warnings."""
@@ -168,23 +156,19 @@ class TestDefaultDataFolder:
 def test_init_asks_on_a_terminal_and_hides_secrets(tmp_path):
     file, (terminal, other_end) = tmp_path / "new.toml", pty.openpty()
     command = [sys.executable, "-m", "penstock.cli.main", "init", "--config", str(file)]
-    answers = (
-        "https://a.example.com",
-        str(tmp_path / "data"),
-        "",
-        f"smtp://u:{SECRET}@h",
-        "a@b.co",
-    )
+    answers = {
+        "browsers reach": "https://a.example.com",
+        "embedded stores": str(tmp_path / "data"),
+        "metadata database": "",
+        "Mail server": f"smtp://u:{SECRET}@h",
+        "Sender": "a@b.co",
+    }
     with subprocess.Popen(
         command, stdin=other_end, stdout=other_end, stderr=other_end, env=environment()
     ) as process:
         os.close(other_end)
         shown = all_shown = ""
-        for question, answer in zip(
-            ("browsers reach", "embedded stores", "metadata database", "Mail server", "Sender"),
-            answers,
-            strict=True,
-        ):
+        for question, answer in answers.items():
             while question not in shown or not shown.endswith(": "):
                 shown += os.read(terminal, 4096).decode()
             os.write(terminal, f"{answer}\n".encode())

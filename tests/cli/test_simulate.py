@@ -4,39 +4,29 @@ import re
 
 import pytest
 
+from tests.cli import commands
 from tests.links.conftest import APP, LINKS
 from tests.processes import new_python
-from tests.serving import Served, penstock
+from tests.records import create, new_website
+from tests.serving import error_of, output_of, penstock
 
 
 @pytest.fixture(scope="module")
-def service(starts_service, tmp_path_factory):
-    with Served(tmp_path_factory.mktemp("simulate") / "data") as running:
-        running.key, _ = running.first_account()
-        app = running.client.post("/api/settings/websites", json=APP | {"kind": "mobile"}).json()[
-            "id"
-        ]
-        bare = running.client.post(
-            "/api/settings/websites", json={"name": "Bare", "kind": "mobile"}
-        ).json()["id"]
-        for website_id, slug in ((app, "spring"), (app, "spring-2"), (app, "gone"), (bare, "bare")):
-            link = {
-                "websiteId": website_id,
-                "name": "Spring",
-                "slug": slug,
-                "destinationPath": "/offers/1",
-                "utmCampaign": "may",
-            }
-            record = running.client.post(LINKS, json=link).json()
-        running.bare = record
-        [gone] = running.client.get(LINKS, params={"search": "gone"}).json()["data"]
-        running.client.patch(LINKS, json={"id": gone["id"], "isActive": False})
-        yield running
+def service(service):
+    """With links into an app and into a bare one, of which one is disabled."""
+    client = service.client
+    app = new_website(client, **APP | {"kind": "mobile"})
+    bare = new_website(client, "Bare", "mobile")
+    link = {"name": "Spring", "destinationPath": "/offers/1", "utmCampaign": "may"}
+    for website_id, slug in ((app, "spring"), (app, "spring-2"), (app, "gone"), (bare, "bare")):
+        create(client, LINKS, {**link, "websiteId": website_id, "slug": slug})
+    [gone] = client.get(LINKS, params={"search": "gone"}).json()["data"]
+    client.patch(LINKS, json={"id": gone["id"], "isActive": False})
+    return service
 
 
 def run(service, slug, platform, **settings):
-    keys = {"PENSTOCK_URL": service.url, "PENSTOCK_API_KEY": service.key}
-    return penstock("links", "simulate", slug, "--platform", platform, **{**keys, **settings})
+    return commands.run(service, "links", "simulate", slug, "--platform", platform, **settings)
 
 
 @pytest.mark.parametrize(
@@ -44,14 +34,13 @@ def run(service, slug, platform, **settings):
     [("ios", "the click token"), ("android", "Google Play's install referrer")],
 )
 def test_a_tap_and_a_first_open_are_simulated_and_explained(service, platform, method):
-    result = run(service, "spring", platform)
-    assert result.returncode == 0, result.stderr
-    assert f"Matched by {method}" in result.stdout
-    assert "with confidence 1." in result.stdout
-    assert re.search(r"Clicked on \d+ \w{3} \d{4}, \d\d:\d\d UTC; the app opens", result.stdout)
-    assert "the app opens at /offers/1; UTM: campaign may." in result.stdout
+    output = output_of(run(service, "spring", platform))
+    assert f"Matched by {method}" in output
+    assert "with confidence 1." in output
+    assert re.search(r"Clicked on \d+ \w{3} \d{4}, \d\d:\d\d UTC; the app opens", output)
+    assert "the app opens at /offers/1; UTM: campaign may." in output
     [newest, *_] = service.client.get(f"{LINKS}/matches").json()["data"]
-    assert newest["installId"] in result.stdout
+    assert newest["installId"] in output
     assert (newest["matched"], newest["platform"], newest["link"]["slug"]) == (
         True,
         platform,
@@ -60,10 +49,8 @@ def test_a_tap_and_a_first_open_are_simulated_and_explained(service, platform, m
 
 
 def test_without_a_click_token_the_network_is_matched(service):
-    result = run(service, "bare", "android", start=new_python)
-    assert (result.returncode, "Matched by network" in result.stdout) == (0, True), result.stderr
-    result = run(service, "bare", "ios")
-    assert (result.returncode, "no match (not_allowed)" in result.stderr) == (1, True)
+    assert "Matched by network" in output_of(run(service, "bare", "android", start=new_python))
+    assert "no match (not_allowed)" in error_of(run(service, "bare", "ios"))
 
 
 @pytest.mark.parametrize(
@@ -82,8 +69,7 @@ def test_without_a_click_token_the_network_is_matched(service):
     ],
 )
 def test_an_error_names_its_cause(service, slug, settings, code, message):
-    result = run(service, slug, "android", **settings)
-    assert (result.returncode, message in result.stderr) == (code, True), result.stderr
+    assert message in error_of(run(service, slug, "android", **settings), code)
 
 
 @pytest.mark.usefixtures("starts_service")

@@ -28,7 +28,7 @@ from penstock.events.schema import BatchRecord
 from penstock.jobs.schema import JobRecord
 from penstock.links.attribution.schema import ResolvedRecord
 from tests.clickhouse_server import CLUSTER_RIGHTS
-from tests.serving import Served, environment, penstock
+from tests.serving import Served, environment, output_of, penstock
 from tests.tenant import Tenant
 from tests.waiting import PATIENCE_S
 
@@ -380,8 +380,9 @@ def test_documented_commands_run_in_order(tmp_path: Path) -> None:
     installation = Installation(tmp_path)
     with installation.service as service:
         *beside, last = COMMANDS
-        links = penstock("links", "import", str(tmp_path / "links.csv"), **installation.settings())
-        assert links.returncode == 0, links.stderr
+        output_of(
+            penstock("links", "import", str(tmp_path / "links.csv"), **installation.settings())
+        )
         for key in beside:
             if key[1] == "jq " and shutil.which("jq") is None:
                 continue

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, get_args
 
@@ -32,6 +32,8 @@ from penstock_sdk.events import (
 )
 from penstock_sdk.outbox import Outbox
 from tests import loops
+from tests.http_server import Answering, http_server
+from tests.records import create, new_key, new_website
 from tests.serving import Served, http_client
 from tests.stopped_store import rows_of
 from tests.waiting import PATIENCE_S, eventually
@@ -42,14 +44,12 @@ AT = datetime(2026, 5, 1, 10, tzinfo=UTC)
 @pytest.fixture(scope="module")
 def served(starts_service: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with Served(tmp_path_factory.mktemp("sdk") / "data") as running:
-        running.first_account()
         yield running
 
 
 @pytest.fixture(scope="module")
 def options(served: Served) -> dict[str, Any]:
-    key = served.client.headers["Authorization"].removeprefix("Bearer ")
-    website_id = served.client.get("/api/settings/websites").json()["data"][0]["id"]
+    key, website_id = served.first_account()
     return {"api_key": key, "website_id": website_id}
 
 
@@ -78,9 +78,8 @@ def test_calls_of_both_clients_arrive_in_order_and_with_their_fields(
             "name": "Shop",
             "steps": [{"type": "Transaction", "value": name} for name in ("bought", "sent")],
         }
-        created = served.client.post("/api/funnels", json=funnel)
-        assert created.status_code == 201, created.text
-        results = penstock.results(created.json()["id"], page_size=5)
+        created = create(served.client, "/api/funnels", funnel)
+        results = penstock.results(created["id"], page_size=5)
         assert results["aggregate"]["entered"] == 1
         imported = penstock.import_file(b'{"type": "event", "name": "old", "timestamp": 1e12}\n')
         assert penstock.import_state(imported["id"])["id"] == imported["id"]
@@ -116,6 +115,20 @@ def test_items_of_pages_and_apps_are_stored_without_the_device_of_the_program(
     assert [event["name"] for event in stored].count("paid") == 1
     [page] = [event for event in stored if event["name"] == "/pricing"]
     assert (page["utmSource"], page["occurredAt"]) == ("news", "2026-05-01T10:00:00.000Z")
+
+
+def outbox_of(*names: str, entries: int = 10) -> Outbox:
+    """An outbox with events of these names."""
+    outbox = Outbox(None, entries)
+    for name in names:
+        outbox.add(event_entry(EVENTS, "w", name, {"user_id": "u"}))
+    return outbox
+
+
+def next_of(delivery: Delivery) -> Request:
+    request = delivery.next_request()
+    assert request is not None
+    return request
 
 
 def test_a_refused_event_costs_no_other_and_is_reported(
@@ -303,9 +316,7 @@ class Answers(Delivery):
         super().__init__(self.outbox, refused.append)
 
     def wait_after(self, response: httpx.Response) -> float:
-        request = self.next_request()
-        assert request is not None
-        return self.record_answer(request, response)
+        return self.record_answer(next_of(self), response)
 
 
 @pytest.mark.parametrize(
@@ -362,20 +373,14 @@ def test_an_answer_that_is_not_about_an_event_keeps_it_and_is_logged_once(
 def host(answer: Callable[[Any], tuple[int, Any]]) -> Iterator[str]:
     """The URL of a host that is no Penstock. answer: to a body, status and body."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Host(Answering, BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             status, content = answer(sent)
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(json.dumps(content).encode())
+            self.answer(status, "application/json", json.dumps(content).encode())
 
-        def log_message(self, *_: object) -> None: ...
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with http_server(Host) as url:
+        yield url
 
 
 @pytest.mark.parametrize("is_reached", [True, False])
@@ -407,13 +412,10 @@ def test_what_penstock_refuses_of_an_event_is_reported(status: int) -> None:
 
 
 def test_an_event_that_a_firewall_refuses_waits_and_does_not_hold_up_the_others() -> None:
-    outbox, stored = Outbox(None, 10), list[str]()
-    for name in "abcdef":
-        outbox.add(event_entry(EVENTS, "w", name, {"user_id": "u"}))
+    outbox, stored = outbox_of(*"abcdef"), list[str]()
     delivery = Delivery(outbox, print)
     for _ in range(20):
-        request = delivery.next_request()
-        assert request is not None
+        request = next_of(delivery)
         names = [entry.body["event"] for _, entry in request.entries]
         if "c" in names:
             delivery.record_answer(request, httpx.Response(403, text="<html>"))
@@ -427,19 +429,15 @@ def test_an_event_that_a_firewall_refuses_waits_and_does_not_hold_up_the_others(
 
 
 def test_a_new_event_does_not_wait_for_those_that_a_firewall_refuses() -> None:
-    outbox = Outbox(None, 10)
-    for name in "abcdef":
-        outbox.add(event_entry(EVENTS, "w", name, {"user_id": "u"}))
+    outbox = outbox_of(*"abcdef")
     delivery, tried = Delivery(outbox, print), list[str]()
     for _ in range(20):
-        request = delivery.next_request()
-        assert request is not None
+        request = next_of(delivery)
         tried.append(request.body["events"][0]["event"])
         delivery.record_answer(request, httpx.Response(403))
     assert set(tried[-6:]) == set("abcdef")
     outbox.add(event_entry(EVENTS, "w", "new", {"user_id": "u"}))
-    request = delivery.next_request()
-    assert request is not None
+    request = next_of(delivery)
     assert [entry.body["event"] for _, entry in request.entries] == ["new"]
 
 
@@ -465,23 +463,19 @@ def test_an_event_that_a_firewall_refuses_delays_no_new_one_and_is_not_tried_wit
 
 @pytest.mark.parametrize("answer", [{}, {"results": "a"}, {"results": []}])
 def test_a_batch_needs_a_result_for_each_event(answer: Any) -> None:
-    outbox = Outbox(None, 1)
-    outbox.add(event_entry(EVENTS, "w", "a", {"user_id": "u"}))
+    outbox = outbox_of("a", entries=1)
     delivery = Delivery(outbox, print)
-    request = delivery.next_request()
-    assert request is not None
+    request = next_of(delivery)
     assert delivery.record_answer(request, httpx.Response(200, json=answer)) > 0
     assert len(outbox) == 1
 
 
 def key_of_another_website(served: Served) -> str:
     login = {"email": "owner@example.com", "password": "correct horse battery"}
-    website = served.client.post("/api/settings/websites", json={"name": "B", "kind": "web"}).json()
-    key = {"name": "B", "websiteId": website["id"], "scopes": ["ingest"]}
+    website_id = new_website(served.client, "B")
     with http_client(served.url) as session:
         session.post("/api/auth/login", json=login)
-        secret: str = session.post("/api/settings/api-keys", json=key).json()["key"]
-    return secret
+        return new_key(session, websiteId=website_id, scopes=["ingest"])
 
 
 @pytest.mark.parametrize("is_valid", [False, True])
@@ -507,8 +501,7 @@ def test_an_error_of_the_program_does_not_end_the_delivery() -> None:
     outbox = Outbox(None, 1)
     outbox.add(event_entry(TRANSACTIONS, "w", "bought", {"user_id": "u"}))
     delivery = Delivery(outbox, lambda _: 1 / 0)
-    request = delivery.next_request()
-    assert request is not None
+    request = next_of(delivery)
     refusal = httpx.Response(422, json={"code": "invalid", "detail": "no"})
     assert delivery.record_answer(request, refusal) == 0
 

@@ -11,16 +11,8 @@ from penstock_sdk import Results
 
 EXAMPLES = Path(__file__).parents[2] / "docsite/examples.json"
 COLUMNS = [
-    "row",
-    "plan",
-    "step",
-    "step_name",
-    "count",
-    "pending",
-    "dropped_off",
-    "excluded",
-    "conversion_from_start",
-    "conversion_from_previous",
+    *("row", "plan", "step", "step_name", "count", "pending", "dropped_off", "excluded"),
+    *("conversion_from_start", "conversion_from_previous"),
 ]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.records import create, event_steps, new_key
 from tests.segment.service import Service, Site, new_site
 from tests.waiting import PATIENCE_S, eventually
 
@@ -71,12 +72,10 @@ def as_program(snippet: str, folder: Path) -> str:
 
 def filled_in(snippet: str, site: Site) -> str:
     if "fun_..." in snippet:
-        steps = [{"type": "Event", "value": name} for name in ("opened", "paid")]
-        funnel = {"name": site.website_id, "steps": steps}
-        created = site.service.client.post("/api/funnels", json=funnel)
-        snippet = snippet.replace("fun_...", created.json()["id"])
-        reader = site.service.client.post("/api/settings/api-keys", json={"name": "reader"})
-        snippet = snippet.replace("psk_...", reader.json()["key"])
+        client = site.service.client
+        funnel = {"name": site.website_id, "steps": event_steps("opened", "paid")}
+        snippet = snippet.replace("fun_...", create(client, "/api/funnels", funnel)["id"])
+        snippet = snippet.replace("psk_...", new_key(client))
     return (
         snippet.replace("https://penstock.example", site.service.url)
         .replace("psk_...", site.write_key)
