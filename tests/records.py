@@ -32,6 +32,13 @@ def new_key(client: httpx.Client, **more: Any) -> str:
     return key
 
 
+def recent_names(client: httpx.Client, website_id: str | None = None) -> set[str]:
+    """Return the names of the most recent events, of all websites by default."""
+    query = {"websiteId": website_id} if website_id else {}
+    recent = client.get("/api/events/recent", params=query).json()["data"]
+    return {event["name"] for event in recent}
+
+
 def ndjson(lines: Iterable[Json]) -> bytes:
     """Return a file with an object on each line."""
     return "".join(json.dumps(line) + "\n" for line in lines).encode()

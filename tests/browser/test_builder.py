@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 from datetime import UTC, datetime, timedelta
 from time import time
 
@@ -13,8 +12,9 @@ from tests.browser.conftest import create_account, new_email, sign_in
 from tests.browser.hostile import HOSTILE, TURNING
 from tests.browser.watching import HeldRequests, assert_accessible, assert_fits, assert_fits_at
 from tests.cases import full_except
+from tests.other_programs import run_program
 from tests.records import create, event_steps, new_key, new_website, send_events, track
-from tests.waiting import PATIENCE_S, eventually
+from tests.waiting import eventually
 
 FUNNEL = {
     "name": "Checkout",
@@ -728,10 +728,8 @@ def test_the_curl_command_saves_the_same_funnel(shop, form):
     form.locator(".copies summary").click()
     key = new_key(shop.client)
     command = form.locator("#definition-curl").inner_text().replace("YOUR_API_KEY", key)
-    answer = subprocess.run(
-        ["bash", "-c", command], capture_output=True, text=True, timeout=PATIENCE_S
-    )
-    assert json.loads(answer.stdout)["name"] == 'Ann\'s "funnel" `id` $HOME'
+    answer = run_program(["bash", "-c", command], may_warn=True)
+    assert json.loads(answer)["name"] == 'Ann\'s "funnel" `id` $HOME'
 
 
 def test_leaving_a_page_with_unsaved_changes_asks_for_confirmation(form):

@@ -12,7 +12,7 @@ from playwright.sync_api import Error as PlaywrightError
 
 from tests.browser.conftest import Account, patient, serve_html
 from tests.cases import full_except
-from tests.records import new_website
+from tests.records import new_website, recent_names
 from tests.stopped_store import rows_of
 from tests.tiers import TIER, Tier
 from tests.waiting import PATIENCE_S, eventually
@@ -256,13 +256,7 @@ def test_events_wait_while_the_service_refuses_all_and_the_next_page_sends_them(
     page.evaluate("penstock.flush()")
     page.evaluate("penstock.flush()")
     assert waiting(page) == 0
-    eventually(lambda: stored_names(account, website_id) >= {"/cart", "kept", "/again"})
-
-
-def stored_names(account: Account, website_id: str) -> set[str]:
-    query = {"websiteId": website_id}
-    recent = account.client.get("/api/events/recent", params=query).json()["data"]
-    return {event["name"] for event in recent}
+    eventually(lambda: recent_names(account.client, website_id) >= {"/cart", "kept", "/again"})
 
 
 @pytest.mark.slow("waits until the events of dead tabs are half a minute old")

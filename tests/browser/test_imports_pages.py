@@ -29,10 +29,14 @@ def ndjson(*lines):
     return records.ndjson(lines)
 
 
-def choose(page, content, name="past.ndjson"):
-    """Choose a file in the dialog."""
+def open_dialog(page):
     page.goto("/imports")
     page.get_by_role("button", name="Import a file").press("Enter")
+
+
+def choose(page, content, name="past.ndjson"):
+    """Choose a file in the dialog."""
+    open_dialog(page)
     page.get_by_label("File", exact=True).set_input_files(
         {"name": name, "mimeType": "application/x-ndjson", "buffer": content}
     )
@@ -333,8 +337,7 @@ def test_a_file_that_begins_with_many_empty_lines_is_imported(signed_in, account
 
 
 def test_without_a_file_the_error_is_at_its_field(signed_in, account, website, watch):
-    signed_in.goto("/imports")
-    signed_in.get_by_role("button", name="Import a file").click()
+    open_dialog(signed_in)
     assert_accessible(signed_in)
     signed_in.get_by_role("button", name="Check the file").click()
     expect(signed_in.get_by_label("File", exact=True)).to_be_focused()
@@ -344,11 +347,7 @@ def test_without_a_file_the_error_is_at_its_field(signed_in, account, website, w
 @cases(
     ("name", "content", "message"),
     [
-        (
-            "past.json",
-            b'[\n{"type": "event"},\n{"a": 1}\n]',
-            "This file is one JSON array.",
-        ),
+        ("past.json", b'[\n{"type": "event"},\n{"a": 1}\n]', "This file is one JSON array."),
         ("past.json", b'{\n  "type": "event"\n}', "JSON objects in this file span several lines."),
         ("past.txt", b"bought", "This is not NDJSON:"),
         ("past.ndjson", b"", "This file is empty."),
@@ -357,8 +356,7 @@ def test_without_a_file_the_error_is_at_its_field(signed_in, account, website, w
 def test_a_file_in_another_format_is_refused_when_it_is_chosen(
     signed_in, account, website, watch, name, content, message
 ):
-    signed_in.goto("/imports")
-    signed_in.get_by_role("button", name="Import a file").click()
+    open_dialog(signed_in)
     file = signed_in.get_by_label("File", exact=True)
     file.set_input_files({"name": name, "mimeType": "text/plain", "buffer": content})
     expect(signed_in.get_by_text(message)).to_be_visible()
@@ -448,8 +446,7 @@ def test_a_time_range_and_a_user_are_chosen_by_forms(signed_in, account, website
 
 
 def test_the_sample_of_the_dialog_can_be_imported_as_it_is(signed_in, account, website):
-    signed_in.goto("/imports")
-    signed_in.get_by_role("button", name="Import a file").click()
+    open_dialog(signed_in)
     dialog = signed_in.get_by_role("dialog", name="Import a file")
     dialog.get_by_text("Sample file").click()
     expect(dialog.get_by_role("link", name="All fields of the format")).to_have_attribute(

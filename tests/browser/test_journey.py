@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,10 +10,11 @@ from playwright.sync_api import expect
 from penstock.cli.simulate import evidence_of
 from tests import user_agents
 from tests.browser.conftest import patient, sign_up
+from tests.browser.test_links_pages import expect_totals
 from tests.links.management.test_qr import expected_modules, modules
+from tests.other_programs import run_program
 from tests.records import send_events
 from tests.serving import http_client
-from tests.waiting import PATIENCE_S
 
 HOUR = timedelta(hours=1)
 ATTEMPTS = {
@@ -57,7 +57,7 @@ def send_first_event(page):
     line = page.locator("#curl")
     expect(line).to_contain_text("Bearer psk_")
     copied = line.inner_text()
-    subprocess.run(["bash", "-c", copied], capture_output=True, check=True, timeout=PATIENCE_S)
+    run_program(["bash", "-c", copied], may_warn=True)
     expect(page.get_by_text("The first event has arrived")).to_be_visible()
     expect(page.locator("#arrival")).to_contain_text("signed_up")
     page.get_by_role("link", name="Continue").click()
@@ -177,21 +177,14 @@ def resolve(url, page, evidence, platform):
     }
     with http_client(url) as client:
         answer = client.post("/api/mobile/deferred-links/resolve", json=opened | evidence).json()
-    assert (answer["matched"], answer["destinationPath"], answer["utm"]["campaign"]) == (
-        True,
-        "/offers/42",
-        "spring",
-    )
+    assert answer["matched"] is True
+    assert (answer["destinationPath"], answer["utm"]["campaign"]) == ("/offers/42", "spring")
 
 
 def see_match(page, platform, number):
     """number: of the scans so far."""
     page.go_back()
-    totals = page.locator("#statistics .totals")
-    for label in ("Clicks", "Scans", "Installs"):
-        expect(
-            totals.locator("div", has=page.get_by_text(label, exact=True)).locator("dd")
-        ).to_have_text(str(number))
+    expect_totals(page, str(number), "Clicks", "Scans", "Installs")
     evidence = {"ios": "By the click token", "android": "By Google Play's install referrer"}
     matches = page.locator("#matches tbody tr")
     expect(matches).to_have_count(number)

@@ -17,11 +17,8 @@ from tests.serving import Served
 Open = Callable[..., Page]
 
 PHONE, SMALL_PHONE, COMPUTER = (390, 844), (320, 568), (1280, 800)
-IPHONE, ANDROID, INSTAGRAM = (
-    user_agents.IOS["safari"],
-    user_agents.ANDROID["chrome"],
-    user_agents.IN_APP_IOS["instagram"],
-)
+IPHONE, INSTAGRAM = user_agents.IOS["safari"], user_agents.IN_APP_IOS["instagram"]
+ANDROID = user_agents.ANDROID["chrome"]
 EDGE = user_agents.DESKTOP["edge"]
 WEB = "https://www.example.com/"
 NAMES = {

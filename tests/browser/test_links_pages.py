@@ -51,6 +51,14 @@ def labelled(page, name):
     return page.get_by_label(name, exact=True)
 
 
+def expect_totals(page, number, *labels):
+    """Wait until each of these totals of a link is the number."""
+    totals = page.locator("#statistics .totals")
+    for label in labels:
+        total = totals.locator("div", has=page.get_by_text(label, exact=True))
+        expect(total.locator("dd")).to_have_text(number)
+
+
 def tap_and_open(service, link, install_id, *, scan=False):
     """A phone opens the link, and the app that it installs resolves it."""
     query = {"qr": "1"} if scan else {}
@@ -259,11 +267,7 @@ def test_a_scanned_link_that_an_install_resolved_is_in_statistics_and_audit(
         lambda: account.client.get(f"{LINKS}/{link['id']}/stats").json()["totals"]["installs"] == 1
     )
     signed_in.reload()
-    totals = signed_in.locator("#statistics .totals")
-    for label in ("Clicks", "Scans", "Installs"):
-        expect(
-            totals.locator("div", has=signed_in.get_by_text(label, exact=True)).locator("dd")
-        ).to_have_text("1")
+    expect_totals(signed_in, "1", "Clicks", "Scans", "Installs")
     expect(signed_in.locator(".flow")).to_contain_text("by install referrer")
     row = signed_in.locator("#matches tbody tr")
     expect(row).to_have_count(1)

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,8 +21,8 @@ from tests.browser.test_client_snippets import (
     open_html,
     run_in_node,
 )
+from tests.other_programs import run_program
 from tests.records import new_key
-from tests.waiting import PATIENCE_S
 
 RECIPES = ROOT / "docs/recipes"
 NAMES = sorted(path.stem for path in RECIPES.glob("*.md"))
@@ -196,7 +195,7 @@ def test_the_purchase_of_the_tag_manager_recipe_is_accepted(
 ) -> None:
     [command] = blocks("tag-manager", "sh")
     environment = {**os.environ, "PENSTOCK_API_KEY": sending_key(account)}
-    subprocess.run(["bash", "-c", filled(command)], check=True, env=environment, timeout=PATIENCE_S)
+    run_program(["bash", "-c", filled(command)], environment=environment, may_warn=True)
     expect_stored(account, "purchase")
 
 
@@ -247,16 +246,7 @@ def test_the_wordpress_plugin_sends_the_attempt_and_its_purchase(
     code = filled(plugin).replace("<?php", f"<?php {_WORDPRESS} {constant}", 1)
 
     def run(more: str, **environment: str) -> str:
-        ran = subprocess.run(
-            [str(PHP)],
-            input=code + more,
-            env={**os.environ, **environment},
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-        )
-        assert (ran.returncode, ran.stderr) == (0, ""), ran.stdout
-        return ran.stdout
+        return run_program([str(PHP)], code + more, environment={**os.environ, **environment})
 
     views = {view: run(_WORDPRESS_PAGE, VIEW=view) for view in ("home", "checkout", "paid")}
     for view, body in views.items():

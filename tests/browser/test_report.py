@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from tests.browser.conftest import confirm
 from tests.browser.watching import assert_accessible, assert_fits
 from tests.cases import cases, full_except
-from tests.records import event_steps, new_key, send_events
+from tests.records import create, event_steps, new_key, send_events
 from tests.waiting import eventually
 
 STEPS = event_steps("begun", "paid")
@@ -77,7 +77,7 @@ def query_of(page):
 def own(signed_in, account, website):
     """Creates a funnel and returns its ID. Stories: pairs of event names and properties."""
 
-    def create(stories=(), steps=STEPS, **more):
+    def create_funnel(stories=(), steps=STEPS, **more):
         client = account.client
         events = [
             {
@@ -95,7 +95,7 @@ def own(signed_in, account, website):
         body = {"name": "Own", "steps": steps, "conversionWindowSeconds": 3600, **more}
         return create(client, "/api/funnels", body)["id"]
 
-    return create
+    return create_funnel
 
 
 def test_the_verdict_is_that_of_the_api_and_links_to_what_shows_it(report, api, demo):

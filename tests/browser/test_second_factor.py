@@ -7,6 +7,7 @@ import pyotp
 from playwright.sync_api import expect
 
 from tests.browser.conftest import log_in, sign_in
+from tests.browser.test_session import log_in_again
 from tests.browser.watching import assert_accessible, assert_fits_at
 from tests.tenant import PASSWORD
 
@@ -74,9 +75,7 @@ def test_a_session_that_ends_asks_for_the_code_on_the_open_page(signed_in, accou
     signed_in.get_by_label("Name").fill("Shop")
     account.client.post("/api/auth/logout").raise_for_status()
     signed_in.get_by_role("button", name="Add website").click()
-    dialog = signed_in.get_by_role("dialog", name="Your session has ended")
-    dialog.get_by_label("Password").fill(PASSWORD)
-    dialog.get_by_role("button", name="Log in").click()
+    dialog = log_in_again(signed_in)
     dialog.get_by_label("Code").fill(recovery_code)
     dialog.get_by_role("button", name="Log in").click()
     expect(signed_in.get_by_role("heading", name="Shop")).to_be_visible()

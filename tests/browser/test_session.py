@@ -10,6 +10,15 @@ from tests.browser.watching import HeldRequests
 from tests.tenant import PASSWORD
 
 
+def log_in_again(page, password=PASSWORD):
+    """Log in within the page, whose session has ended. Returns the dialog."""
+    dialog = page.get_by_role("dialog", name="Your session has ended")
+    expect(dialog).to_be_visible()
+    dialog.get_by_label("Password").fill(password)
+    dialog.get_by_role("button", name="Log in").click()
+    return dialog
+
+
 def test_the_log_in_leads_back_to_the_requested_page(account, page, watch):
     page.goto("/settings/api-keys?page=1")
     expect(page).to_have_url(f"{account.url}/login?next=/settings/api-keys%3Fpage%3D1")
@@ -40,13 +49,9 @@ def test_a_session_that_ends_loses_nothing_that_was_typed(signed_in, account, wa
     signed_in.get_by_label("Name").fill("Shop")
     account.client.post("/api/auth/logout").raise_for_status()
     signed_in.get_by_role("button", name="Add website").click()
-    dialog = signed_in.get_by_role("dialog", name="Your session has ended")
-    expect(dialog).to_be_visible()
-    dialog.get_by_label("Password").fill("wrong horse battery")
-    dialog.get_by_role("button", name="Log in").click()
+    dialog = log_in_again(signed_in, "wrong horse battery")
     expect(dialog.get_by_role("alert")).to_be_visible()
-    dialog.get_by_label("Password").fill(PASSWORD)
-    dialog.get_by_role("button", name="Log in").click()
+    log_in_again(signed_in)
     expect(signed_in.get_by_role("heading", name="Shop")).to_be_visible()
     watch.allow("401")
 

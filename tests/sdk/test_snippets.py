@@ -2,16 +2,16 @@
 
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.records import create, event_steps, new_key
+from tests.other_programs import run_program
+from tests.records import create, event_steps, new_key, recent_names
 from tests.segment.service import Service, Site, new_site
-from tests.waiting import PATIENCE_S, eventually
+from tests.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 SDK = ROOT / "sdk/python"
@@ -83,27 +83,15 @@ def filled_in(snippet: str, site: Site) -> str:
     )
 
 
-def stored_names(site: Site) -> set[str]:
-    query = {"websiteId": site.website_id}
-    recent = site.service.client.get("/api/events/recent", params=query).json()["data"]
-    return {event["name"] for event in recent}
-
-
 @pytest.mark.parametrize("snippet", SNIPPETS, ids=range(len(SNIPPETS)))
 def test_a_snippet_runs_and_its_events_are_stored(
     service: Service, snippet: str, tmp_path: Path
 ) -> None:
     site = new_site(service)
     program = as_program(filled_in(snippet, site), tmp_path)
-    ran = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(SDK / "src")},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-    )
-    assert (ran.returncode, ran.stderr) == (0, "")
+    command = [sys.executable, "-W", "ignore", "-c", program]
+    environment = {**os.environ, "PYTHONPATH": str(SDK / "src")}
+    run_program(command, folder=tmp_path, environment=environment)
     names = set(re.findall(r'(?:track|transaction)\(\s*"(\w+)"', snippet))
     assert names or ".results(" in snippet
-    eventually(lambda: stored_names(site) == names)
+    eventually(lambda: recent_names(site.service.client, site.website_id) == names)

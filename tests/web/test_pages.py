@@ -7,7 +7,7 @@ import pytest
 from penstock.app import build_routes
 from penstock.web.nav import NAV
 from tests.cases import cases
-from tests.records import create, event_steps, new_website
+from tests.records import create, event_steps, new_website, send_file
 from tests.tenant import visitor
 from tests.test_tenancy import cohort, creator, link_into_app
 
@@ -37,6 +37,7 @@ def pages(services):
 
 def ids_of_records(workspace):
     """Create a record of each kind. Returns their IDs by the names that paths have for them."""
+    website = {"websiteId": workspace.website_id}
     return {
         "website_id": workspace.website_id,
         "funnel_id": creator("/api/funnels", FUNNEL)(workspace),
@@ -46,7 +47,7 @@ def ids_of_records(workspace):
         "link_id": link_into_app(workspace),
         "unit": "any",
         "visitor_id": "ann",
-        "import_id": _import(workspace),
+        "import_id": send_file(workspace.client, b"{}\n", "application/x-ndjson", website),
     }
 
 
@@ -120,14 +121,6 @@ def test_no_page_shows_anything_of_another_workspace(services, workspace, other_
             answer = workspace.browser.get(path.format_map(own), params=query)
             assert answer.status_code < 500, path
             assert FOREIGN not in answer.text, (path, query)
-
-
-def _import(workspace):
-    headers, content = {"Content-Type": "application/x-ndjson"}, b"{}\n"
-    answer = workspace.client.post(
-        "/api/imports", params={"websiteId": workspace.website_id}, content=content, headers=headers
-    )
-    return answer.json()["id"]
 
 
 @cases("path", ["/nowhere", "/funnels/fun_0", "/goals/x/edit"])
