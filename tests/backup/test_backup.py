@@ -37,27 +37,25 @@ from penstock.settings import Settings
 from penstock.stores import Stores
 from tests.faults.test_kills import ALL
 from tests.processes import ForkedProcess, new_python
-from tests.serving import Served, Start, environment, penstock, query_warehouse
+from tests.records import create, new_website
+from tests.serving import Served, Start, environment, error_of, output_of, penstock, query_warehouse
 from tests.stores.build_data_0_1_0 import create_funnels, merge_visitors, send_events
 from tests.stores.reports import comparable, report_paths
 from tests.tenant import Tenant
 from tests.waiting import PATIENCE_S, eventually
 
-Command = Callable[..., tuple[int, str]]
-"""Gives exit code and output."""
+Command = Callable[..., str]
+"""Runs a command, which must end with the exit code `code`. Returns its output."""
 
 
 def ran(*arguments: str, start: Start = ForkedProcess, **settings: str) -> str:
-    run = penstock(*arguments, start=start, **settings)
-    assert run.returncode == 0, run.stdout + run.stderr
-    return run.stdout
+    return output_of(penstock(*arguments, start=start, **settings))
 
 
 def refused(*arguments: str, **settings: str) -> str:
-    run = penstock(*arguments, **settings)
-    assert run.returncode == 1, run.stdout + run.stderr
-    assert "Traceback" not in run.stderr
-    return " ".join(run.stderr.split())
+    error = error_of(penstock(*arguments, **settings))
+    assert "Traceback" not in error
+    return " ".join(error.split())
 
 
 @pytest.fixture
@@ -67,13 +65,14 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> Command:
     for name in [name for name in os.environ if name.startswith("PENSTOCK_")]:
         monkeypatch.delenv(name)
 
-    def run(*arguments: str) -> tuple[int, str]:
+    def run(*arguments: str, code: int = 0) -> str:
         mask = os.umask(0o077)  # commands set it, and this process runs more tests
         try:
             result = CliRunner().invoke(app, arguments)
         finally:
             os.umask(mask)
-        return result.exit_code, " ".join(result.output.split())
+        assert result.exit_code == code, result.output
+        return " ".join(result.output.split())
 
     return run
 
@@ -165,8 +164,8 @@ def test_a_backup_taken_while_events_arrive_restores_the_same_reports(
             output = ran("backup", str(second), "--base", str(first), "--data", str(data))
         assert "shared with the base" in output
         service.kill()
-    assert quickly("verify", str(second))[0] == 0
-    assert quickly("restore", str(second), "--data", str(restored))[0] == 0
+    quickly("verify", str(second))
+    quickly("restore", str(second), "--data", str(restored))
     assert "PROBLEM" not in ran("verify", "--data", str(restored))
     with Served(restored) as service:
         service.client.headers["Authorization"] = f"Bearer {key}"
@@ -198,21 +197,20 @@ def test_a_restore_brings_back_what_questions_use(tmp_path: Path) -> None:
         client.post("/api/identify", json=sent).raise_for_status()
         client.post("/api/v1/events", json={**person, "event": "seen"}).raise_for_status()
         funnel = {"name": "Shop", "folder": "Sales", "conversionWindowSeconds": 3600}
-        funnel_id = client.post("/api/funnels", json={**funnel, "steps": steps}).json()["id"]
-        segment = client.post("/api/segments", json={"name": "Pro", "filters": pro}).json()["id"]
+        funnel_id = create(client, "/api/funnels", {**funnel, "steps": steps})["id"]
+        segment = create(client, "/api/segments", {"name": "Pro", "filters": pro})["id"]
         internal = {"filters": [{**pro[0], "value": "internal"}]}
         client.put("/api/settings/internal-traffic", json=internal).raise_for_status()
         saved = {"name": "All", "kind": "list", "funnelId": funnel_id, "parameters": {}}
-        cohort = client.post("/api/cohorts", json=saved).json()["id"]
+        cohort = create(client, "/api/cohorts", saved)["id"]
         columns = [
             {"column": "at", "use": "time", "unit": "seconds"},
             {"column": "who", "use": "user"},
             {"column": "what", "use": "event"},
         ]
         mapped = {"name": "Orders", "mapping": {"columns": columns}}
-        client.post("/api/import-mappings", json=mapped).raise_for_status()
-        copied = {"destination": "backups:/srv/acme"}
-        client.post("/api/exports", json=copied).raise_for_status()
+        create(client, "/api/import-mappings", mapped)
+        create(client, "/api/exports", {"destination": "backups:/srv/acme"})
         service.await_shipped()
         paths = [
             "/api/exports",
@@ -271,9 +269,7 @@ def test_a_folder_that_is_not_empty_is_never_written(
 ) -> None:
     data = ("--data", str(stopped))
     for command, reason in (("backup", "each backup needs"), ("restore", "restore into a new")):
-        code, output = quickly(command, str(backup), *data)
-        assert code == 1
-        assert f"is not empty; {reason}" in output
+        assert f"is not empty; {reason}" in quickly(command, str(backup), *data, code=1)
 
 
 def test_a_folder_without_a_complete_backup_is_refused(
@@ -285,11 +281,9 @@ def test_a_folder_without_a_complete_backup_is_refused(
         ("verify", str(tmp_path), *new),
         ("backup", str(tmp_path / "b"), "--base", str(tmp_path), *data),
     ):
-        code, output = quickly(*arguments)
-        assert code == 1
-        assert "is not a complete backup" in output
-    code, output = quickly("backup", str(tmp_path / "b"), "--data", str(tmp_path / "nothing"))
-    assert (code, "contains no Penstock data" in output) == (1, True)
+        assert "is not a complete backup" in quickly(*arguments, code=1)
+    nothing = ("backup", str(tmp_path / "b"), "--data", str(tmp_path / "nothing"))
+    assert "contains no Penstock data" in quickly(*nothing, code=1)
 
 
 def copy_of(backup: Path, target: Path) -> Path:
@@ -312,8 +306,7 @@ def test_a_backup_of_a_newer_penstock_is_refused(
         ({"format": "x"}, "is damaged"),
     ):
         (copy / "manifest.json").write_text(json.dumps(content))
-        code, output = quickly("restore", str(copy), "--data", str(tmp_path / "data"))
-        assert (code, reason in output) == (1, True), output
+        assert reason in quickly("restore", str(copy), "--data", str(tmp_path / "data"), code=1)
     assert not (tmp_path / "data").exists()
 
 
@@ -324,13 +317,10 @@ def test_damage_is_detected_and_never_restored(
     largest = max((copy / "data").rglob("*.bin"), key=lambda path: path.stat().st_size)
     content = largest.read_bytes()
     largest.write_bytes(content[:100] + bytes([content[100] ^ 1]) + content[101:])
-    code, output = quickly("verify", str(copy))
-    assert (code, "PROBLEM" in output) == (1, True)
-    code, output = quickly("restore", str(copy), *data)
-    assert (code, f"{largest.name} is damaged" in output) == (1, True)
+    assert "PROBLEM" in quickly("verify", str(copy), code=1)
+    assert f"{largest.name} is damaged" in quickly("restore", str(copy), *data, code=1)
     assert "only partly restored" in refused("serve", "--port", "0", *data)
-    code, output = quickly("restore", str(backup), *data)
-    assert code == 0
+    output = quickly("restore", str(backup), *data)
     assert re.search(r"Restored \d+ events as of \d+ \w{3} \d{4}, \d\d:\d\d UTC into", output)
 
 
@@ -338,7 +328,7 @@ def test_differences_between_the_stores_are_found(
     backup: Path, tmp_path: Path, quickly: Command
 ) -> None:
     data = ("--data", str(tmp_path / "data"))
-    assert quickly("restore", str(backup), *data)[0] == 0
+    quickly("restore", str(backup), *data)
     delete = "ALTER TABLE events DELETE WHERE name = 'order_placed' SETTINGS mutations_sync = 1"
     query_warehouse(tmp_path / "data", delete)
     verified = penstock("verify", *data)
@@ -359,11 +349,20 @@ def test_counts_of_one_are_singular(backup: Path, tmp_path: Path, quickly: Comma
     [file] = [file for file in manifest["files"] if file["path"] == "secret.key"]
     text = json.dumps(manifest | ones | {"files": [file]})
     (copy / "manifest.json").write_text(text)
-    code, output = quickly("verify", str(copy))
-    assert (code, output) == (
-        0,
-        "ok files: 1 file, 45 bytes ok event store: 1 row of events ok metadata database: 1 row",
+    assert quickly("verify", str(copy)) == (
+        "ok files: 1 file, 45 bytes ok event store: 1 row of events ok metadata database: 1 row"
     )
+
+
+def open_app(client: httpx.Client, website_id: str) -> None:
+    event = {"websiteId": website_id, "event": "opened", "eventId": "1", "visitorId": "v"}
+    assert client.post("/api/v1/events", json=event).status_code == 202
+
+
+def texts_about(services: Services) -> dict[str, str]:
+    """The findings of a verification of both stores, by the name of their check."""
+    findings = verify_stores(Stores(services.database, services.warehouse))
+    return {finding.check: finding.text for finding in findings}
 
 
 @pytest.mark.usefixtures("warehouse")
@@ -371,19 +370,17 @@ def test_texts_about_the_stores_have_the_right_plurals(
     workspace: Tenant, services: Services
 ) -> None:
     client, website_id = workspace.client, workspace.website_id
-    event = {"websiteId": website_id, "event": "opened", "eventId": "1", "visitorId": "v"}
-    assert client.post("/api/v1/events", json=event).status_code == 202
+    open_app(client, website_id)
     for visitor_id in ("v", "w"):
         identity = {"websiteId": website_id, "visitorId": visitor_id, "userId": "ada"}
         assert client.post("/api/identify", json=identity).status_code == 200
     eventually(lambda: services.shipper.outbox_state().bundles == 0)
-    stores = Stores(services.database, services.warehouse)
     with services.database.write() as db:
         row = {"website_id": "web_x", "received": 1, "stored": 0, "duplicates": 0, "refused": 0}
         db.execute(
             insert(event_counts).values(row | {"quarantined": 0, "waiting": 0, "dropped": 0})
         )
-    texts = {finding.check: finding.text for finding in verify_stores(stores)}
+    texts = texts_about(services)
     assert texts["accepted events"] == "1 ID, 0 of them of deleted periods"
     assert texts["merges"] == "1 merged visitor"
     assert texts["counts of events"] == "website web_x received 1 event; accounted for: 0"
@@ -393,8 +390,8 @@ def test_a_database_url_that_is_none_is_one_line(
     stopped: Path, tmp_path: Path, quickly: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PENSTOCK_DATABASE_URL", "nonsense")
-    code, output = quickly("backup", str(tmp_path / "backup"), "--data", str(stopped))
-    assert (code, "PENSTOCK_DATABASE_URL must be a URL such as postgresql:" in output) == (2, True)
+    output = quickly("backup", str(tmp_path / "backup"), "--data", str(stopped), code=2)
+    assert "PENSTOCK_DATABASE_URL must be a URL such as postgresql:" in output
 
 
 def test_no_snapshot_is_open_while_files_are_copied(
@@ -528,14 +525,13 @@ def test_a_killed_backup_is_never_taken_for_a_backup(
     killed(boundary, *arguments)
     if boundary != "sync_folder before":  # everything is there by then
         for command in ("verify", "restore"):
-            code, output = quickly(command, folder, *restored)
-            assert (code, "is not a complete backup" in output) == (1, True), output
+            assert "is not a complete backup" in quickly(command, folder, *restored, code=1)
         based = ("backup", str(tmp_path / "b"), "--base", folder, "--data", str(stopped))
-        assert "is not a complete backup" in quickly(*based)[1]
+        assert "is not a complete backup" in quickly(*based, code=1)
         ran(*arguments)
     assert not any((stopped / "snapshots").glob("*")) or boundary == "sync_folder before"
-    assert quickly("verify", folder)[0] == 0
-    assert quickly("restore", folder, *restored)[0] == 0
+    quickly("verify", folder)
+    quickly("restore", folder, *restored)
     assert (tmp_path / "data" / "penstock.sqlite3").stat().st_size
     # The engine may merge parts while the killed backup runs: only those of the base are shared.
     store = Path("data", "warehouse", "store")
@@ -557,8 +553,7 @@ def test_a_killed_restore_is_never_served_and_can_be_repeated(
     killed(boundary, "restore", str(backup), *data)
     if boundary != "_clear after":  # nothing was written yet
         assert "only partly restored" in refused("serve", "--port", "0", *data)
-    code, output = quickly("restore", str(backup), *data)
-    assert (code, "Restored" in output) == (0, True), output
+    assert "Restored" in quickly("restore", str(backup), *data)
     if ALL:
         assert penstock("verify", *data).returncode == 0
 
@@ -574,12 +569,12 @@ def test_a_killed_backup_does_not_disturb_the_service(tmp_path: Path, quickly: C
         send_events(service.client, website_id)
         for boundary in ("snapshot before", "copy_tree before"):
             killed(boundary, *arguments)
-            assert "is not a complete backup" in quickly("verify", str(folder))[1]
+            assert "is not a complete backup" in quickly("verify", str(folder), code=1)
             answer = service.client.get("/health/ready").json()
             assert answer["status"] == "ready"
         ran(*arguments)
         assert service.stop() == 0
-    assert quickly("verify", str(folder))[0] == 0
+    quickly("verify", str(folder))
     assert not (data / "snapshots").exists()
 
 
@@ -643,16 +638,10 @@ def test_a_running_deletion_explains_what_it_has_removed_so_far(
 ) -> None:
     """And nothing else: another website with the same difference is reported."""
     client = workspace.client
-    form = {"name": "Other", "kind": "web"}
-    other = client.post("/api/settings/websites", json=form).json()["id"]
+    other = new_website(client, "Other")
     for website_id in (workspace.website_id, other):
-        event = {"websiteId": website_id, "event": "opened", "eventId": "1", "visitorId": "v"}
-        assert client.post("/api/v1/events", json=event).status_code == 202
+        open_app(client, website_id)
     eventually(lambda: services.shipper.outbox_state().bundles == 0)
-
-    def texts() -> dict[str, str]:
-        stores = Stores(services.database, services.warehouse)
-        return {finding.check: finding.text for finding in verify_stores(stores)}
 
     def remove_events(website_id: str) -> None:
         services.warehouse.command(
@@ -665,8 +654,8 @@ def test_a_running_deletion_explains_what_it_has_removed_so_far(
     request = {"websiteId": workspace.website_id, "visitorId": "v"}
     assert client.post("/api/deletions", json=request).status_code == 201
     remove_events(workspace.website_id)
-    assert "1 website not compared: a deletion runs" in texts()["catalogue"]
-    assert "missing" not in texts()["accepted events"]
+    assert "1 website not compared: a deletion runs" in texts_about(services)["catalogue"]
+    assert "missing" not in texts_about(services)["accepted events"]
     remove_events(other)
-    assert texts()["catalogue"] == "differs by 1 event"
-    assert "1 accepted event is missing" in texts()["accepted events"]
+    assert texts_about(services)["catalogue"] == "differs by 1 event"
+    assert "1 accepted event is missing" in texts_about(services)["accepted events"]
