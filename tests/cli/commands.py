@@ -1,4 +1,4 @@
-"""Commands that run beside a service, and how they end."""
+"""Commands that run beside a service."""
 
 import json
 import os

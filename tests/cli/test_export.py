@@ -1,7 +1,6 @@
 """`penstock export` as a real process against a real service."""
 
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from hashlib import sha256
@@ -23,9 +22,10 @@ from tests.cli import commands
 from tests.cli.commands import keys_of, start
 from tests.cli.few_units import MAX_UNITS
 from tests.http_server import Answering, http_server
+from tests.other_programs import run_program
 from tests.records import create, event_steps, new_website, send_events
 from tests.serving import Served, error_of, output_of
-from tests.waiting import PATIENCE_S, eventually
+from tests.waiting import eventually
 
 DAY_MS = 86_400_000
 FIRST_MS = 1_790_000_000_000 // DAY_MS * DAY_MS
@@ -256,15 +256,8 @@ print(json.dumps([dict(zip(rows.columns, row)) for row in rows.fetchall()]))
 
 def read_by_duckdb(statement, folder):
     """Return the rows of a statement. Values are texts."""
-    ran = subprocess.run(
-        [sys.executable, "-c", DUCKDB],
-        input=statement.replace("/backups/acme", str(folder)),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-    )
-    assert ran.returncode == 0, ran.stderr
-    return json.loads(ran.stdout)
+    text = statement.replace("/backups/acme", str(folder))
+    return json.loads(run_program([sys.executable, "-c", DUCKDB], text, may_warn=True))
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.other_programs import run_program
 from tests.serving import Served, environment, error_of, penstock
 from tests.waiting import PATIENCE_S
 
@@ -187,11 +188,5 @@ def test_init_asks_on_a_terminal_and_hides_secrets(tmp_path):
 def test_a_shell_completes_commands():
     command = Path(sys.executable).with_name("penstock")
     words = {"COMP_WORDS": "penstock do", "COMP_CWORD": "1"}
-    run = subprocess.run(
-        [command],
-        env=environment(_PENSTOCK_COMPLETE="complete_bash", **words),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert run.stdout.split() == ["doctor"]
+    settings = environment(_PENSTOCK_COMPLETE="complete_bash", **words)
+    assert run_program([command], environment=settings, may_warn=True).split() == ["doctor"]

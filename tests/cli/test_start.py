@@ -1,6 +1,5 @@
 """A start imports only what a service without traffic needs; everything costs memory and time."""
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 
 from penstock.metadb.database import Database
+from tests.other_programs import run_program
 from tests.serving import environment
 
 START = """
@@ -33,16 +33,8 @@ LARGE = {
 
 
 def packages_of_start(data: Path) -> set[str]:
-    ran = subprocess.run(
-        [sys.executable, "-c", START, str(data)],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    return set(ran.stdout.split())
+    command = [sys.executable, "-c", START, str(data)]
+    return set(run_program(command, environment=environment(), may_warn=True).split())
 
 
 @pytest.mark.slow("starts the service twice, once on new stores")
