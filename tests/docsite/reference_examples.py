@@ -2,7 +2,7 @@
 
 import json
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Event
 from typing import Any
@@ -12,6 +12,7 @@ from stripe import WebhookSignature
 
 from tests.docsite.account_examples import use_accounts
 from tests.docsite.recorder import Json, Recorder
+from tests.records import create, event_steps, new_website
 from tests.tenant import new_browser
 from tests.waiting import PATIENCE_S, eventually
 
@@ -86,10 +87,8 @@ def _use_settings(recorder: Recorder, website_id: str) -> None:
 
 def _use_session(recorder: Recorder) -> None:
     call, browser = recorder.call, recorder.tenant.browser
-    call("GET", "/api/auth/session", client=browser)
-    call("GET", "/api/auth/sessions", client=browser)
-    call("GET", "/api/auth/workspaces", client=browser)
-    call("GET", "/api/auth/second-factor", client=browser)
+    for part in ("session", "sessions", "workspaces", "second-factor"):
+        call("GET", f"/api/auth/{part}", client=browser)
 
 
 def _send_events(recorder: Recorder, website_id: str) -> None:
@@ -145,23 +144,27 @@ def _read_activity(recorder: Recorder, shop: Json) -> None:
     recorder.call("GET", "/api/schema/values", query={**shop, "property": "plan"})
 
 
+def _use_records(
+    recorder: Recorder, name: str, record: Json, new_name: str, parts: Sequence[str] = ()
+) -> None:
+    """Create, list, read, rename and delete a record. parts: paths below it that are read too."""
+    created = recorder.call("POST", f"/api/{name}s", record)
+    path, place = f"/api/{name}s/{{{name}_id}}", {f"{name}_id": created["id"]}
+    recorder.call("GET", f"/api/{name}s", query={"pageSize": 1})
+    for part in ("", *parts):
+        recorder.call("GET", path + part, **ids)
+    recorder.call("PATCH", path, {"name": new_name}, **ids)
+    recorder.call("DELETE", path, **ids)
+
+
 def _use_goals(recorder: Recorder) -> None:
     match = {"type": "Transaction", "value": "purchase", "filters": []}
-    goal = recorder.call("POST", "/api/goals", {"name": "Paid", "match": match})
-    recorder.call("GET", "/api/goals", query={"pageSize": 1})
-    recorder.call("GET", "/api/goals/{goal_id}", goal_id=goal["id"])
-    recorder.call("PATCH", "/api/goals/{goal_id}", {"name": "Has paid"}, goal_id=goal["id"])
-    recorder.call("DELETE", "/api/goals/{goal_id}", goal_id=goal["id"])
+    _use_records(recorder, "goal", {"name": "Paid", "match": match}, "Has paid")
 
 
 def _use_segments(recorder: Recorder) -> None:
     filters = [{"property": "plan", "operator": "equals", "value": "pro"}]
-    segment = recorder.call("POST", "/api/segments", {"name": "Paying", "filters": filters})
-    ids = {"segment_id": segment["id"]}
-    recorder.call("GET", "/api/segments", query={"pageSize": 1})
-    recorder.call("GET", "/api/segments/{segment_id}", **ids)
-    recorder.call("PATCH", "/api/segments/{segment_id}", {"name": "Customers"}, **ids)
-    recorder.call("DELETE", "/api/segments/{segment_id}", **ids)
+    _use_records(recorder, "segment", {"name": "Paying", "filters": filters}, "Customers")
 
 
 def _use_funnels(recorder: Recorder, shop: Json) -> None:
@@ -183,10 +186,8 @@ def _use_funnels(recorder: Recorder, shop: Json) -> None:
     call("PATCH", "/api/funnels/{funnel_id}", {"folder": "Shop"}, **ids)
     call("GET", "/api/funnels/{funnel_id}", **ids)
     days = {**shop, "startAt": "2026-05-01T00:00:00Z", "endAt": "2026-05-03T00:00:00Z"}
-    for part in ("results", "verdict", "trend", "timing", "units"):
+    for part in ("results", "verdict", "trend", "timing", "units", "export", "export/units"):
         call("GET", f"/api/funnels/{{funnel_id}}/{part}", query=days, **ids)
-    call("GET", "/api/funnels/{funnel_id}/export", query=days, **ids)
-    call("GET", "/api/funnels/{funnel_id}/export/units", query=days, **ids)
     table = {**days, "cohort": '{"plan": "pro"}', "format": "ndjson"}
     call("GET", "/api/funnels/{funnel_id}/unit-table", query=table, **ids)
     _use_cohorts(recorder, funnel["id"])
@@ -196,8 +197,8 @@ def _use_funnels(recorder: Recorder, shop: Json) -> None:
     call("GET", "/api/funnels/{funnel_id}/explain", query=event, **ids)
     by_plan, after_start = {**days, "property": "plan"}, {**days, "step": 1}
     call("GET", "/api/funnels/{funnel_id}/compare", query=by_plan, **ids)
-    call("GET", "/api/funnels/{funnel_id}/next", query=after_start, **ids)
-    call("GET", "/api/funnels/{funnel_id}/drivers", query=after_start, **ids)
+    for part in ("next", "drivers"):
+        call("GET", f"/api/funnels/{{funnel_id}}/{part}", query=after_start, **ids)
     unhelped = {"eventType": "Event", "eventName": "help_opened", "hasEvent": "false"}
     call("GET", "/api/funnels/{funnel_id}/units", query={**after_start, **unhelped}, **ids)
     call("GET", "/api/funnels/{funnel_id}/flows", query=after_start, **ids)
@@ -214,20 +215,14 @@ def _use_funnels(recorder: Recorder, shop: Json) -> None:
 
 def _use_cohorts(recorder: Recorder, funnel_id: str) -> None:
     body = {"kind": "list", "funnelId": funnel_id, "parameters": {"step": "1"}}
-    cohort = recorder.call("POST", "/api/cohorts", {"name": "Started", **body})
-    ids = {"cohort_id": cohort["id"]}
-    recorder.call("GET", "/api/cohorts", query={"pageSize": 1})
-    recorder.call("GET", "/api/cohorts/{cohort_id}", **ids)
-    recorder.call("GET", "/api/cohorts/{cohort_id}/visitors", **ids)
-    recorder.call("GET", "/api/cohorts/{cohort_id}/export", **ids)
-    recorder.call("PATCH", "/api/cohorts/{cohort_id}", {"name": "Started a checkout"}, **ids)
-    recorder.call("DELETE", "/api/cohorts/{cohort_id}", **ids)
+    parts = ("/visitors", "/export")
+    _use_records(recorder, "cohort", {"name": "Started", **body}, "Started a checkout", parts)
 
 
 def _use_jobs(recorder: Recorder) -> None:
     """Read a figure as a job, and delete the job."""
-    client, steps = recorder.tenant.client, [{"type": "Event", "value": name} for name in "ab"]
-    funnel = client.post("/api/funnels", json={"name": "Sign-up", "steps": steps}).json()
+    client = recorder.tenant.client
+    funnel = create(client, "/api/funnels", {"name": "Sign-up", "steps": event_steps("a", "b")})
     path = f"/api/funnels/{funnel['id']}/timing"
     job = {"job_id": client.get(path, headers={"Prefer": "respond-async"}).json()["id"]}
     _wait_for(recorder, f"/api/jobs/{job['job_id']}")
@@ -371,8 +366,7 @@ def _use_quarantine(recorder: Recorder, shop: Json) -> None:
 
 def _use_exports(recorder: Recorder) -> None:
     call, client = recorder.call, recorder.tenant.client
-    website = client.post("/api/settings/websites", json={"name": "Blog", "kind": "web"}).json()
-    blog = {"websiteId": website["id"]}
+    blog = {"websiteId": new_website(client, "Blog")}
     event = {"event": "read", "visitorId": "v-1", "userId": "u-1", "timestamp": _DAY + "T10:00:00Z"}
     assert client.post("/api/v1/events", json={**blog, **event}).status_code == 202
     export = call("POST", "/api/exports", {"destination": "backups.example.com:/backups/acme"})

@@ -9,7 +9,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import tomllib
 from functools import cache
@@ -28,9 +27,10 @@ from penstock.events.schema import BatchRecord
 from penstock.jobs.schema import JobRecord
 from penstock.links.attribution.schema import ResolvedRecord
 from tests.clickhouse_server import CLUSTER_RIGHTS
+from tests.other_programs import run_program
+from tests.records import new_website
 from tests.serving import Served, environment, output_of, penstock
 from tests.tenant import Tenant
-from tests.waiting import PATIENCE_S
 
 ELSEWHERE = {
     ("docs/start.md", "json"): "tests/e2e/test_start.py",
@@ -166,14 +166,8 @@ NOT_RUN = {
     ("docs/operating.md", "export DOMAIN"): "needs a domain and Docker's registry",
     ("docs/operating.md", "upstream penstock"): "nginx is not a program that tests need",
     ("docs/operating.md", "penstock.example.com, go"): "Caddy is not a program that tests need",
-    (
-        "docs/operating.md",
-        "penstock reset-second-factor",
-    ): "needs a second factor; tests/cli runs it",
-    (
-        "docs/operating.md",
-        "penstock imports",
-    ): "needs an import; tests/events/imports runs it",
+    ("docs/operating.md", "penstock reset-second"): "needs a second factor; tests/cli runs it",
+    ("docs/operating.md", "penstock imports"): "needs an import; tests/events/imports runs it",
     ("docs/development/architecture.md", "src/penstock/"): "a tree of folders",
     ("src/penstock/web/README.md", "<form hx-get"): "a part of a template that tests render",
     ("src/penstock/web/README.md", "{% call ui.form"): "a part of a template that tests render",
@@ -230,9 +224,8 @@ def test_the_test_that_runs_a_page_names_it(page: str, test: str) -> None:
 
 @pytest.mark.parametrize(("key", "path"), REQUESTS.items())
 def test_a_documented_body_is_accepted(workspace: Tenant, key: Key, path: str) -> None:
-    app = {"name": "App", "kind": "mobile"}
-    website = workspace.client.post("/api/settings/websites", json=app).json()
-    body = {**json.loads(block_at(key)), "websiteId": website["id"]}
+    app_id = new_website(workspace.client, "App", "mobile")
+    body = {**json.loads(block_at(key)), "websiteId": app_id}
     answer = workspace.client.post(path, json=body)
     assert answer.status_code in (200, 201, 202), answer.text
 
@@ -295,9 +288,8 @@ def test_documented_targets_exist(key: Key) -> None:
     for line in block_at(key).splitlines():
         command = shlex.split(line, comments=True)
         dry_run = ["make", "--dry-run", "--always-make", *command[1:]]
-        ran = subprocess.run(dry_run, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S)
         assert command[0] == "make"
-        assert ran.returncode == 0, ran.stderr
+        run_program(dry_run, folder=ROOT, may_warn=True)
 
 
 class Installation:
@@ -307,9 +299,7 @@ class Installation:
         self.folder, self.data = folder, folder / "data"
         self.service = Served(self.data)
         self.key, self.website_id = self.service.first_account()
-        app = {"name": "Acme Shop", "kind": "mobile"}
-        created = self.service.client.post("/api/settings/websites", json=app)
-        self.app_id = created.json()["id"]
+        self.app_id = new_website(self.service.client, "Acme Shop", "mobile")
         (folder / "backups").mkdir()
         event = {"type": "event", "name": "a", "userId": "u-1"}
         self.write("events.json", json.dumps([event]))
@@ -354,22 +344,16 @@ class Installation:
         parts = [part.strip() for part in re.split(r"\n|&&", text.strip())]
         if all(part.startswith("penstock ") for part in parts):
             lines = [shlex.split(part, comments=True)[1:] for part in parts]
-            ran = [penstock(*line, **settings) for line in lines if line[0] != "serve"]
+            ran = [output_of(penstock(*line, **settings)) for line in lines if line[0] != "serve"]
         else:
             path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-            ran = [
-                subprocess.run(
-                    ["bash", "-euo", "pipefail", "-c", text],
-                    cwd=self.folder,
-                    env=environment(**settings, PATH=path),
-                    capture_output=True,
-                    text=True,
-                    timeout=PATIENCE_S,
-                )
-            ]
-        for process in ran:
-            assert process.returncode == 0, (text, process.stdout, process.stderr)
-            assert '"status":4' not in process.stdout
+            command, own = (
+                ["bash", "-euo", "pipefail", "-c", text],
+                environment(**settings, PATH=path),
+            )
+            ran = [run_program(command, folder=self.folder, environment=own, may_warn=True)]
+        for output in ran:
+            assert '"status":4' not in output
 
 
 @pytest.mark.full("commands that tests of their rooms also run")

@@ -53,6 +53,14 @@ def options(served: Served) -> dict[str, Any]:
     return {"api_key": key, "website_id": website_id}
 
 
+@contextmanager
+def sending(served: Served, **options: Any) -> Iterator[Penstock]:
+    """A client whose events have been sent at the end."""
+    with Penstock(served.url, **options) as penstock:
+        yield penstock
+        assert penstock.flush(PATIENCE_S)
+
+
 def recent(served: Served) -> list[dict[str, Any]]:
     return served.client.get("/api/events/recent", params={"limit": 100}).json()["data"]
 
@@ -93,7 +101,7 @@ def test_calls_of_both_clients_arrive_in_order_and_with_their_fields(
 def test_items_of_pages_and_apps_are_stored_without_the_device_of_the_program(
     served: Served, options: dict[str, Any]
 ) -> None:
-    with Penstock(served.url, **options) as penstock:
+    with sending(served, **options) as penstock:
         url = "https://shop.example/pricing?utm_source=news"
         penstock.track_item("pageview", visitor_id="v-2", url=url, timestamp=AT)
         penstock.track("between", visitor_id="v-2")
@@ -101,7 +109,6 @@ def test_items_of_pages_and_apps_are_stored_without_the_device_of_the_program(
         penstock.track_item("event", visitor_id="v-2", name="tapped", session_id="s-1")
         for _ in range(2):
             penstock.track_item("transaction", visitor_id="v-2", name="paid", dedupe_key="o-2")
-        assert penstock.flush(PATIENCE_S)
     stored = [
         event for event in recent(served) if event["clientEventId"] and event["device"] is None
     ]
@@ -135,12 +142,11 @@ def test_a_refused_event_costs_no_other_and_is_reported(
     served: Served, options: dict[str, Any]
 ) -> None:
     refused = list[Refusal]()
-    with Penstock(served.url, **options, on_refused=refused.append) as penstock:
+    with sending(served, **options, on_refused=refused.append) as penstock:
         penstock.track("x" * 201, user_id="u-1")
         penstock.track("fine", user_id="u-1")
         penstock.transaction("bought", user_id="u-1", currency="euros")
         penstock.track_item("screenview", visitor_id="v-1")
-        assert penstock.flush(PATIENCE_S)
     texts = [str(refusal).partition(" was not stored. ")[2] for refusal in refused]
     assert [text.partition(":")[0] for text in texts] == ["event", "currency", "screen"]
     assert "fine" in {event["name"] for event in recent(served)}
@@ -155,8 +161,8 @@ def test_penstock_keeps_all_events_that_it_refuses_however_many_come_at_once(
     for number in range(250):
         waiting.track("refused", user_id="u-1", properties={"$number": number})
     waiting.close(timeout_s=0)
-    with Penstock(served.url, **options, spill_to=tmp_path, on_refused=refused.append) as penstock:
-        assert penstock.flush(PATIENCE_S)
+    with sending(served, **options, spill_to=tmp_path, on_refused=refused.append):
+        pass
     assert len(refused) == 250
     query = {"websiteId": options["website_id"]}
     export = served.client.get("/api/events/refused/export", params=query)
@@ -201,10 +207,9 @@ def test_a_host_without_a_scheme_is_an_error_at_once(host: str) -> None:
 def test_whole_number_ids_and_text_times_are_stored(
     served: Served, options: dict[str, Any]
 ) -> None:
-    with Penstock(served.url, **options) as penstock:
+    with sending(served, **options) as penstock:
         penstock.track("numbered", user_id=77, event_id=0, timestamp="2026-05-01T10:00:00Z")
         penstock.identify(77, 78)
-        assert penstock.flush(PATIENCE_S)
     assert "numbered" in {event["name"] for event in recent(served)}
 
 
@@ -212,14 +217,13 @@ def test_an_attempt_of_a_browser_continues_behind_its_last_number(
     served: Served, options: dict[str, Any]
 ) -> None:
     """Sequence numbers of browsers rise by thousands and end in digits of their tab."""
-    with Penstock(served.url, **options) as penstock:
+    with sending(served, **options) as penstock:
         attempt = penstock.attempt(
             "c-1", attempt_property="checkoutId", sequence_property="n", after=3_417
         )
         for name in ("continued_1", "continued_2"):
             attempt.track(name, visitor_id="v", properties={"plan": "pro"})
         assert attempt.last_number == 5_000
-        assert penstock.flush(PATIENCE_S)
     stored = {event["name"]: event["properties"] for event in recent(served)}
     for number, name in ((4_000, "continued_1"), (5_000, "continued_2")):
         assert stored[name] == {"plan": "pro", "checkoutId": "c-1", "n": number}
@@ -492,8 +496,8 @@ def test_events_wait_for_the_right_key(
     first.identify("u-1", "v-1")
     eventually(lambda: first._delivery._failures)
     first.close(timeout_s=0)
-    with Penstock(served.url, **options, spill_to=tmp_path) as penstock:
-        assert penstock.flush(PATIENCE_S)
+    with sending(served, **options, spill_to=tmp_path):
+        pass
     assert {event["name"] for event in recent(served)} >= names
 
 
