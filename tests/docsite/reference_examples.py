@@ -149,7 +149,7 @@ def _use_records(
 ) -> None:
     """Create, list, read, rename and delete a record. parts: paths below it that are read too."""
     created = recorder.call("POST", f"/api/{name}s", record)
-    path, place = f"/api/{name}s/{{{name}_id}}", {f"{name}_id": created["id"]}
+    path, ids = f"/api/{name}s/{{{name}_id}}", {f"{name}_id": created["id"]}
     recorder.call("GET", f"/api/{name}s", query={"pageSize": 1})
     for part in ("", *parts):
         recorder.call("GET", path + part, **ids)
