@@ -62,6 +62,10 @@ KINDS = (
 )
 
 
+def test_every_kind_of_record_is_tested() -> None:
+    assert {kind.service for kind in KINDS} == {*NamedRecords.__subclasses__()}
+
+
 @pytest.fixture
 def metadb_url(database_url: str) -> str:
     return database_url

@@ -5,15 +5,18 @@ from collections.abc import Iterator
 from functools import cache
 
 from penstock.events.imports.formats.table import READERS
-from penstock.events.imports.mappings.service import ImportMappingService
-from penstock.funnels.segments.service import SavedSegmentService
 from penstock.http import schema
+from penstock.named_records import NamedRecords
 from penstock.web.codes import FAULTS, PROBLEMS, WARNINGS
 from tests.source_tree import SOURCE, nodes_of, tree_of
 
 FROM_PYDANTIC = {"greater_than_equal", "less_than_equal"}
 FROM_READERS = {f"not_{reader.name}" for reader in READERS}
-FROM_RECORDS = {ImportMappingService.too_many_code(), SavedSegmentService.too_many_code()}
+FROM_RECORDS = {
+    service.too_many_code()
+    for service in NamedRecords.__subclasses__()
+    if service.maximum is not None
+}
 FROM_HTTP = {"malformed_request", "method_not_allowed", "request_refused", "internal_error"}
 
 
