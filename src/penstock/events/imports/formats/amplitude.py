@@ -25,6 +25,7 @@ from penstock.events.imports.formats.exports import (
     utc,
     without_signs,
 )
+from penstock.events.imports.formats.reader import Guide
 
 _PAGE_VIEW, _SCREEN_VIEW = "[Amplitude] Page Viewed", "[Amplitude] Screen Viewed"
 _COLUMNS = {"country": "country", "region": "region", "os_name": "os"}
@@ -82,4 +83,9 @@ AMPLITUDE = reader_of_lines(
     ("event_type",),
     "the archive of Amplitude's Export API",
     _line,
+    Guide(
+        "The ZIP archive of the Export API, as it is.",
+        "How to export from Amplitude",
+        "https://amplitude.com/docs/apis/analytics/export",
+    ),
 )

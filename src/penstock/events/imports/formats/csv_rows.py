@@ -33,6 +33,7 @@ from penstock.events.imports.formats.mapping import (
 from penstock.events.imports.formats.reader import (
     HEAD_BYTES,
     TOO_MANY_VALUES,
+    Guide,
     Reader,
     ReaderLimits,
     Row,
@@ -320,6 +321,12 @@ CSV = Reader(
     description="CSV: a header row that names the fields of an event, or any table with a mapping",
     media_types=("text/csv",),
     endings=(".csv", ".tsv"),
+    guide=Guide(
+        "The first row names the columns. You choose their uses after the upload, unless they are "
+        "the fields of an event.",
+        "Fields of a row",
+        "/api/docs#post-api-imports",
+    ),
     head_problem=lambda head: csv_problem(head, read_field_names, _EXPECTED),
     read_rows=_rows,
     sample=_sample,

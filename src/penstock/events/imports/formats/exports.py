@@ -21,7 +21,7 @@ from penstock.base.event_limits import (
 )
 from penstock.base.paths import path_of_url, split_url
 from penstock.base.wording import listed
-from penstock.events.imports.formats.reader import Reader, ReaderLimits, Row, within_values
+from penstock.events.imports.formats.reader import Guide, Reader, ReaderLimits, Row, within_values
 from penstock.events.imports.formats.text_lines import text_lines
 from penstock.events.properties import too_many_keys
 
@@ -49,7 +49,12 @@ _TEXT_FIELDS = ("url", "referrer", "title", *UTM.values())
 
 
 def reader_of_lines(
-    name: str, description: str, fields: tuple[str, ...], what: str, translate: Translate
+    name: str,
+    description: str,
+    fields: tuple[str, ...],
+    what: str,
+    translate: Translate,
+    guide: Guide,
 ) -> Reader:
     """Return the reader of a format with one JSON object per line.
 
@@ -65,6 +70,7 @@ def reader_of_lines(
         description=description,
         media_types=("application/x-ndjson", "application/ndjson", "application/jsonl"),
         endings=(".json", ".jsonl", ".ndjson"),
+        guide=guide,
         head_problem=lambda head: json_problem(head, fields, what),
         read_rows=rows,
     )

@@ -29,6 +29,7 @@ from penstock.events.imports.formats.exports import (
     text,
     without_signs,
 )
+from penstock.events.imports.formats.reader import Guide
 
 _DEVICE_PREFIX = "$device:"
 _PAGE_VIEW = "$mp_web_page_view"
@@ -120,4 +121,9 @@ MIXPANEL = reader_of_lines(
     ("event", "properties"),
     "the raw event export of Mixpanel",
     _line,
+    Guide(
+        "The raw event export, a few weeks per file.",
+        "How to export from Mixpanel",
+        "https://docs.mixpanel.com/reference/raw-event-export",
+    ),
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec import DecodeError, Raw
 from msgspec.json import Decoder
 
-from penstock.events.imports.formats.reader import Reader, ReaderLimits, Row, UnreadableFile
+from penstock.events.imports.formats.reader import Guide, Reader, ReaderLimits, Row, UnreadableFile
 from penstock.events.imports.formats.text_lines import text_lines
 
 _MAX_EMPTY_AT_START = 1_000_000
@@ -72,6 +72,11 @@ NDJSON = Reader(
     description="NDJSON: one JSON object per line",
     media_types=("application/x-ndjson", "application/ndjson", "application/jsonl"),
     endings=(".ndjson", ".jsonl", ".json"),
+    guide=Guide(
+        "One JSON object per line, with the fields of an event.",
+        "Fields of a line",
+        "/api/docs#post-api-imports",
+    ),
     head_problem=_head_problem,
     read_rows=_rows,
 )

@@ -29,6 +29,7 @@ from penstock.events.imports.formats.mapping import (
 )
 from penstock.events.imports.formats.reader import (
     TOO_MANY_VALUES,
+    Guide,
     Reader,
     ReaderLimits,
     Row,
@@ -220,6 +221,12 @@ PARQUET = Reader(
     description="Parquet: a table with columns that are fields of an event, or any with a mapping",
     media_types=(MEDIA_TYPE,),
     endings=(".parquet",),
+    guide=Guide(
+        "Any table. You choose the uses of its columns after the upload, unless they are the "
+        "fields of an event.",
+        "Fields of a row",
+        "/api/docs#post-api-imports",
+    ),
     head_problem=head_problem,
     read_rows=_rows,
     sample=_sample,

@@ -39,7 +39,7 @@ from penstock.events.imports.formats.parquet import (
     is_parquet,
     parquet_rows,
 )
-from penstock.events.imports.formats.reader import Reader, ReaderLimits, Row, UnreadableFile
+from penstock.events.imports.formats.reader import Guide, Reader, ReaderLimits, Row, UnreadableFile
 from penstock.events.imports.formats.text_lines import text_lines
 from penstock.events.imports.formats.unpacking import unpacked
 
@@ -194,6 +194,11 @@ POSTHOG = Reader(
     "same columns",
     media_types=("application/x-ndjson", "application/jsonl", "text/csv", MEDIA_TYPE),
     endings=(".jsonl", ".json", ".csv", ".parquet"),
+    guide=Guide(
+        "A batch export or file download of events, as JSON Lines, Parquet or CSV.",
+        "How to export from PostHog",
+        "https://posthog.com/docs/data-pipelines/batch-exports",
+    ),
     head_problem=_head_problem,
     read_rows=_rows,
 )

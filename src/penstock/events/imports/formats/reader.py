@@ -67,6 +67,14 @@ class Row(NamedTuple):
     faults: Sequence[Fault] = ()
 
 
+class Guide(NamedTuple):
+    """How to get a file of a format, for people. link: words of the link to `address`."""
+
+    text: str
+    link: str
+    address: str
+
+
 @dataclass(frozen=True)
 class Reader:
     """A format and how to read it.
@@ -74,7 +82,7 @@ class Reader:
     name: value of the `format` parameter. description: text shown to people, without a full stop.
     media_types: media types in lower case; clients send the first. endings: endings of file names
     in lower case, without that of a compression. Formats may share media types and endings; without
-    the format's name, they mean the first of these formats.
+    the format's name, they mean the first of these formats. guide: shown in the dashboard's form.
 
     head_problem: returns why a file that begins with the given bytes, decompressed, is not in this
     format, and what to do; None if it may be in this format. read_rows: yields every row of a file,
@@ -89,6 +97,7 @@ class Reader:
     description: str
     media_types: tuple[str, ...]
     endings: tuple[str, ...]
+    guide: Guide
     head_problem: Callable[[bytes], str | None]
     read_rows: Callable[[Path, ReaderLimits], Iterator[Row]]
     sample: Callable[[Path, ReaderLimits], Sample] | None = None

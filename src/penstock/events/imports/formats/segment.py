@@ -20,6 +20,7 @@ from penstock.events.imports.formats.exports import (
     required,
     without_signs,
 )
+from penstock.events.imports.formats.reader import Guide
 from penstock.events.model import Source
 from penstock.events.segment_fields import (
     EVENT_TYPES,
@@ -102,4 +103,9 @@ SEGMENT = reader_of_lines(
     ("type",),
     "calls of Segment or RudderStack",
     _line,
+    Guide(
+        "Files of a storage destination with one call per line.",
+        "How to export from Segment",
+        "https://segment.com/docs/connections/storage/catalog/aws-s3/",
+    ),
 )

@@ -59,47 +59,6 @@ _FILE_KINDS = {
     FileKind.IMPORT_MAPPINGS: "Saved mappings",
     FileKind.JOB_RESULTS: "Results of jobs",
 }
-_GUIDES = {
-    "ndjson": (
-        "One JSON object per line, with the fields of an event.",
-        "Fields of a line",
-        "/api/docs#post-api-imports",
-    ),
-    "csv": (
-        "The first row names the columns. You choose their uses after the upload, unless they are "
-        "the fields of an event.",
-        "Fields of a row",
-        "/api/docs#post-api-imports",
-    ),
-    "parquet": (
-        "Any table. You choose the uses of its columns after the upload, unless they are the "
-        "fields of an event.",
-        "Fields of a row",
-        "/api/docs#post-api-imports",
-    ),
-    "mixpanel": (
-        "The raw event export, a few weeks per file.",
-        "How to export from Mixpanel",
-        "https://docs.mixpanel.com/reference/raw-event-export",
-    ),
-    "posthog": (
-        "A batch export or file download of events, as JSON Lines, Parquet or CSV.",
-        "How to export from PostHog",
-        "https://posthog.com/docs/data-pipelines/batch-exports",
-    ),
-    "amplitude": (
-        "The ZIP archive of the Export API, as it is.",
-        "How to export from Amplitude",
-        "https://amplitude.com/docs/apis/analytics/export",
-    ),
-    "segment": (
-        "Files of a storage destination with one call per line.",
-        "How to export from Segment",
-        "https://segment.com/docs/connections/storage/catalog/aws-s3/",
-    ),
-}
-"""Descriptions of the formats, by name: text, link and its address."""
-
 _FORMATS = {
     "names": [(reader.name, reader.description) for reader in READERS],
     "choices": json.dumps(
@@ -113,10 +72,7 @@ _FORMATS = {
             for reader in READERS
         }
     ),
-    "guides": {
-        name: {"text": text, "link": link, "href": href}
-        for name, (text, link, href) in _GUIDES.items()
-    },
+    "guides": {reader.name: reader.guide for reader in READERS},
     "accept": ",".join(
         (*(ending for reader in READERS for ending in reader.endings), *COMPRESSED_ENDINGS)
     ),
