@@ -57,6 +57,11 @@ def test_every_migration_runs_on_the_cluster_with_replicated_tables(warehouse: W
             "INSERT INTO catalogue SELECT * FROM (SELECT * FROM db.events AS events)",
         ),
         ("SELECT 1 FROM events", "SELECT 1 FROM events"),
+        (
+            "ALTER TABLE catalogue_feed MODIFY QUERY SELECT name FROM events",
+            "ALTER TABLE catalogue_feed ON CLUSTER `main` MODIFY QUERY SELECT name "
+            "FROM events_local AS events",
+        ),
     ],
 )
 def test_changes_and_reads_reach_every_shard(statement: str, on_the_cluster: str) -> None:

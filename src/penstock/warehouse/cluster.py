@@ -33,6 +33,7 @@ _TABLES = "|".join(SHARDED)
 _ENGINE = Pattern(r"\bENGINE = (\w*)MergeTree(?:\(([^()]*)\))?")
 _CREATE = Pattern(r"\bCREATE TABLE IF NOT EXISTS (\w+)")
 _VIEW = Pattern(r"\bCREATE MATERIALIZED VIEW IF NOT EXISTS (\w+) TO (\w+)")
+_VIEW_CHANGE = Pattern(r"\bMODIFY QUERY\b")
 _CHANGE = Pattern(r"\b(ALTER|TRUNCATE) TABLE (\w+)")
 _KILL = Pattern(r"\bKILL QUERY\b")
 _FROM = Pattern(rf"\bFROM ({_TABLES})\b")
@@ -99,6 +100,8 @@ class Cluster:
             return self._create_table(text, created[1])
         if _VIEW.search(text):
             return self._create_view(text)
+        if _VIEW_CHANGE.search(text):
+            return _read_shard(text)
         return _REBUILT.sub(lambda match: f"{match[1]} AS ", text) if _INSERT.search(text) else text
 
     def distributed_tables(self) -> list[str]:
@@ -142,7 +145,12 @@ class Cluster:
             ),
             text,
         )
-        return _FROM.sub(lambda match: f"FROM {shard_table(match[1])} AS {match[1]}", text)
+        return _read_shard(text)
+
+
+def _read_shard(text: str) -> str:
+    """Let the query of a view read the tables of the server that it runs on."""
+    return _FROM.sub(lambda match: f"FROM {shard_table(match[1])} AS {match[1]}", text)
 
 
 def shard_table(table: str) -> str:
