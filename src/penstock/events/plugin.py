@@ -60,9 +60,8 @@ class EventsRoom(Room):
     def gaps(self, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]) -> list[Gap]:
         """Return the imports, deletions, retention and losses of websites, oldest first."""
         gaps = [
-            *(span.gap for span in self.imports.spans(workspace_id, website_ids)),
-            *(span.gap for span in self.deletions.spans(workspace_id, website_ids)),
-            *(kind.gap for kind in self.deletions.retained_histories(workspace_id, website_ids)),
+            *self.imports.gaps(workspace_id, website_ids),
+            *self.deletions.gaps(workspace_id, website_ids),
             *(loss.gap(site) for loss in self.losses.losses() for site in website_ids),
         ]
         return sorted(gaps, key=attrgetter("at_ms"))

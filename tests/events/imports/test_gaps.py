@@ -17,7 +17,7 @@ def line(number, **more):
 
 
 def spans(services: Services, workspace: Tenant):
-    return services.imports.spans(workspace.id, [workspace.website_id])
+    return services.imports.gaps(workspace.id, [workspace.website_id])
 
 
 # Nothing was imported

@@ -397,11 +397,11 @@ def test_imports_are_listed_newest_first_and_by_website(run_import, client, work
 def test_spans_are_of_the_events_of_imports(run_import, workspace, services):
     job = run_import([line(1), line(5)])
     run_import([line(1), line(5)])
-    spans = services.imports.spans(workspace.id, [workspace.website_id])
+    spans = services.imports.gaps(workspace.id, [workspace.website_id])
     assert [(span.website_id, span.to_ms - span.from_ms, span.state) for span in spans] == [
         (workspace.website_id, 4000, "done")
     ] * 2
-    assert services.imports.spans("wsp_other", [workspace.website_id]) == []
+    assert services.imports.gaps("wsp_other", [workspace.website_id]) == []
     assert job["firstEventAt"] == "2020-05-01T10:00:01.000Z"
 
 
@@ -409,7 +409,7 @@ def test_rejected_lines_widen_the_affected_range_by_their_timestamps(
     run_import, workspace, services
 ):
     def span():
-        last = services.imports.spans(workspace.id, [workspace.website_id])[-1]
+        last = services.imports.gaps(workspace.id, [workspace.website_id])[-1]
         return tuple(map(iso, last.affected_range))
 
     without_visitor = {"visitorId": None}
@@ -439,7 +439,7 @@ def test_an_import_that_stopped_may_miss_events_of_any_time(run_import, workspac
     lines = [line(number, properties={"n": str(number) * 300}) for number in range(3000)]
     job = run_import(gzip.compress(ndjson(lines))[:-200])
     assert (job["state"], job["accepted"] > 0) == ("failed", True)
-    [span] = services.imports.spans(workspace.id, [workspace.website_id])
+    [span] = services.imports.gaps(workspace.id, [workspace.website_id])
     assert tuple(map(iso, span.affected_range)) == ("1970-01-01T00:00:00.000Z", job["createdAt"])
 
 

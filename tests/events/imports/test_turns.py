@@ -61,7 +61,7 @@ def test_good_lines_before_the_limit_are_stored_and_the_rest_is_missing(
     job = finished(client, upload(body)["id"])
     assert (job["state"], counts(job)) == ("failed", (5, 2, 0, 3))
     assert [reject["line"] for reject in rejects(client, job)] == [2, 3, 5]
-    [span] = services.imports.spans(workspace.id, [workspace.website_id])
+    [span] = services.imports.gaps(workspace.id, [workspace.website_id])
     assert "stopped early" in span.note
     exactly = finished(client, upload(ndjson([line(4)]) + b"{}\n" * 2)["id"])
     assert (exactly["state"], counts(exactly)) == ("done", (3, 1, 0, 2))
@@ -133,7 +133,7 @@ def test_a_running_import_can_be_cancelled_and_its_counts_are_right(
     last = client.get(f"/api/imports/{job['id']}").json()
     assert (last["state"], counts(last)) == ("cancelled", (500, 500, 0, 0))
     assert client.post(f"/api/imports/{job['id']}/cancel").json() == last
-    [span] = services.imports.spans(workspace.id, [workspace.website_id])
+    [span] = services.imports.gaps(workspace.id, [workspace.website_id])
     assert "was cancelled early" in span.note
     assert "Cancelled" in workspace.browser.get(f"/imports/{job['id']}").text
     again = finished(client, upload(ndjson(line(number) for number in range(2_000)))["id"])

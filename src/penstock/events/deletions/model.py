@@ -145,27 +145,20 @@ class AffectedEvents(NamedTuple):
         return max(self, other)
 
 
-class RetainedHistory(NamedTuple):
-    """A kind of event for which a website's retention deleted everything before `from_ms`."""
-
-    website_id: WebsiteId
-    kind: str
-    from_ms: int
-
-    @property
-    def gap(self) -> Gap:
-        span = (0, self.from_ms - 1)
-        note, kind = self.note, self.kind
-        return Gap(
-            "retention", self.website_id, *span, span, self.from_ms, "done", note, event_kind=kind
-        )
-
-    @property
-    def note(self) -> str:
-        return (
-            f"The history of {_KIND_NAMES[self.kind]} begins at {iso(self.from_ms)} because of "
-            "retention."
-        )
+def retention_gap(website_id: str, kind: str, from_ms: int) -> Gap:
+    """Return the gap of a website whose retention deleted events of one kind before `from_ms`."""
+    span = (0, from_ms - 1)
+    note = f"The history of {_KIND_NAMES[kind]} begins at {iso(from_ms)} because of retention."
+    return Gap(
+        "retention",
+        WebsiteId(website_id),
+        *span,
+        span,
+        from_ms,
+        DeletionState.DONE,
+        note,
+        event_kind=kind,
+    )
 
 
 _KIND_NAMES = {
@@ -177,26 +170,17 @@ _KIND_NAMES = {
 }
 
 
-class DeletionSpan(NamedTuple):
-    """The period of a website's history that a deletion changes. at_ms: time of the request."""
+def deletion_gap(website_id: str, from_ms: int, to_ms: int, at_ms: int, state: str) -> Gap:
+    """Return the gap that a deletion makes in a website's history. at_ms: time of the request.
 
-    website_id: WebsiteId
-    from_ms: int
-    to_ms: int
-    at_ms: int
-    state: DeletionState
-
-    @property
-    def gap(self) -> Gap:
-        span = (self.from_ms, self.to_ms)
-        return Gap("deletion", self.website_id, *span, span, self.at_ms, self.state, self.note)
-
-    @property
-    def note(self) -> str:
-        """A sentence about the missing events. It is the same for all finished deletions."""
-        if self.state is DeletionState.DONE:
-            return "Events in the period of this answer were deleted; see the gaps for when."
-        return (
-            f"The deletion of {iso(self.at_ms)} is still running; "
+    The note is the same for all finished deletions.
+    """
+    if state == DeletionState.DONE:
+        note = "Events in the period of this answer were deleted; see the gaps for when."
+    else:
+        note = (
+            f"The deletion of {iso(at_ms)} is still running; "
             "some of the events it removes may still be counted."
         )
+    span = (from_ms, to_ms)
+    return Gap("deletion", WebsiteId(website_id), *span, span, at_ms, state, note)

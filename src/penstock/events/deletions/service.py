@@ -15,6 +15,7 @@ from penstock.accounts.audit.model import Action
 from penstock.accounts.model import Caller, Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.errors import ConcurrentUpdate, NotFound, Unavailable
+from penstock.base.gaps import Gap
 from penstock.base.ids import DeletionId, ImportId, WebsiteId, WorkspaceId, new_id
 from penstock.base.paging import Listing
 from penstock.core import Core
@@ -24,10 +25,8 @@ from penstock.events.deletions.model import (
     PEOPLE,
     STEPS,
     Deletion,
-    DeletionSpan,
     DeletionState,
     RemainingExport,
-    RetainedHistory,
     Step,
     Target,
 )
@@ -272,19 +271,10 @@ class DeletionService:
         with self._database.read() as db:
             return store.page(db, workspace_id, query.website_id, query.pagination)
 
-    def spans(
-        self, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]
-    ) -> list[DeletionSpan]:
-        """List the periods that deletions changed, oldest first, for the coverage of reports."""
+    def gaps(self, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]) -> list[Gap]:
+        """List the gaps that deletions and retention made, for the coverage of reports."""
         with self._database.read() as db:
-            return store.spans(db, workspace_id, website_ids)
-
-    def retained_histories(
-        self, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]
-    ) -> list[RetainedHistory]:
-        """List where retention has cut off history, for the coverage of reports."""
-        with self._database.read() as db:
-            return store.retained_histories(db, workspace_id, website_ids)
+            return store.gaps(db, workspace_id, website_ids)
 
 
 def _sent_ids(target: DeletionIn, known: AllIds | None) -> list[str]:

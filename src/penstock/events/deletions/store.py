@@ -4,16 +4,17 @@ from collections.abc import Collection, Mapping
 
 from sqlalchemy import Connection, and_, bindparam, exists, func, insert, or_, select, update
 
+from penstock.base.gaps import Gap
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.events.deletions.model import (
     PEOPLE,
     AffectedEvents,
     Deletion,
-    DeletionSpan,
     DeletionState,
-    RetainedHistory,
     Target,
+    deletion_gap,
+    retention_gap,
 )
 from penstock.metadb.pages import page_of
 from penstock.metadb.rows import record_of, row_values
@@ -173,25 +174,15 @@ def retained_since(connection: Connection, website_id: WebsiteId, kind: str) -> 
     ).scalar()
 
 
-def retained_histories(
+def gaps(
     connection: Connection, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]
-) -> list[RetainedHistory]:
-    """Return the latest retention deletion of each website and kind of event."""
-    parameters = {"workspace": workspace_id, "websites": list(website_ids)}
-    rows = connection.execute(_RETAINED, parameters)
-    return [RetainedHistory(WebsiteId(site), kind, from_ms) for site, kind, from_ms in rows]
+) -> list[Gap]:
+    """Return the gaps that deletions and retention made in the websites' history.
 
-
-def spans(
-    connection: Connection, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]
-) -> list[DeletionSpan]:
-    """Return the periods that deletions changed, oldest first.
-
-    Until a deletion's events are counted, its period is the whole period that it may change.
+    Until a deletion's events are counted, its gap is the whole period that it may change.
     """
     parameters = {"workspace": workspace_id, "websites": list(website_ids)}
-    rows = connection.execute(_SPANS, parameters)
     return [
-        DeletionSpan(WebsiteId(website_id), from_ms, to_ms, at_ms, DeletionState(state))
-        for website_id, from_ms, to_ms, at_ms, state in rows
+        *(deletion_gap(*row) for row in connection.execute(_SPANS, parameters)),
+        *(retention_gap(*row) for row in connection.execute(_RETAINED, parameters)),
     ]

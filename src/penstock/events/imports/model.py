@@ -119,6 +119,49 @@ class ImportJob:
         is_incomplete = self.state is not ImportState.DONE or self.rejected > 0
         return self.is_open or (self.has_events and is_incomplete)
 
+    @property
+    def gap(self) -> Gap:
+        """The change of the website's history so far, for the coverage of reports.
+
+        An incomplete import may lack events from any time before its creation. A dismissed gap
+        keeps its note.
+        """
+        is_incomplete = self.state is not ImportState.DONE
+        if is_incomplete or self.affected_from_ms is None or self.affected_to_ms is None:
+            affected_range = (0, max(self.affected_to_ms or 0, self.created_at_ms))
+        else:
+            affected_range = (self.affected_from_ms, self.affected_to_ms)
+        from_ms, to_ms = self.first_event_at_ms, self.last_event_at_ms
+        if from_ms is None or to_ms is None:
+            from_ms, to_ms = affected_range
+        return Gap(
+            "import",
+            self.website_id,
+            from_ms,
+            to_ms,
+            affected_range,
+            self.created_at_ms,
+            self.state,
+            self._gap_note,
+            self.gap_dismissed_at_ms,
+        )
+
+    @property
+    def _gap_note(self) -> str | None:
+        """A sentence about missing events; None if the import rejected nothing."""
+        name = f"The import of {iso(self.created_at_ms)}"
+        match self.state:
+            case ImportState.QUEUED | ImportState.RUNNING:
+                return f"{name} is still running; not all of its events are counted yet."
+            case ImportState.FAILED:
+                return f"{name} stopped early; its remaining events are missing."
+            case ImportState.CANCELLED:
+                return f"{name} was cancelled early; its remaining events are missing."
+            case ImportState.DONE if self.rejected:
+                lines = "1 line" if self.rejected == 1 else f"{self.rejected:,} lines"
+                return f"{name} rejected {lines}; their events are missing."
+        return None
+
 
 def completed(job: ImportJob) -> ImportJob:
     """Return the job after its whole file was read: done, or failed if nothing was imported."""
@@ -198,51 +241,3 @@ class ExcerptSearch(NamedTuple):
     contains: Callable[[str], bool]
     excerpts: Sequence[Excerpt]
     lines_read: Mapping[ImportId, int]
-
-
-class ImportSpan(NamedTuple):
-    """The period of a website's history that an import has changed so far.
-
-    from_ms, to_ms: times of its first and last event. affected_range: first and last time at which
-    it may have added or missed an event. at_ms: when the import was created.
-    dismissed_at_ms: when an owner dismissed its gap; the note is still shown.
-    """
-
-    website_id: WebsiteId
-    from_ms: int
-    to_ms: int
-    affected_range: tuple[int, int]
-    at_ms: int
-    state: ImportState
-    rejected: int
-    dismissed_at_ms: int | None = None
-
-    @property
-    def gap(self) -> Gap:
-        return Gap(
-            "import",
-            self.website_id,
-            self.from_ms,
-            self.to_ms,
-            self.affected_range,
-            self.at_ms,
-            self.state,
-            self.note,
-            self.dismissed_at_ms,
-        )
-
-    @property
-    def note(self) -> str | None:
-        """A sentence about missing events; None if the import rejected nothing."""
-        name = f"The import of {iso(self.at_ms)}"
-        match self.state:
-            case ImportState.QUEUED | ImportState.RUNNING:
-                return f"{name} is still running; not all of its events are counted yet."
-            case ImportState.FAILED:
-                return f"{name} stopped early; its remaining events are missing."
-            case ImportState.CANCELLED:
-                return f"{name} was cancelled early; its remaining events are missing."
-            case ImportState.DONE if self.rejected:
-                lines = "1 line" if self.rejected == 1 else f"{self.rejected:,} lines"
-                return f"{name} rejected {lines}; their events are missing."
-        return None

@@ -12,6 +12,7 @@ from penstock.accounts.model import Caller, CurrentUser
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.errors import Conflict, StoreUnavailable, Unavailable
 from penstock.base.fair_queue import FairQueue, QueueLimits
+from penstock.base.gaps import Gap
 from penstock.base.ids import ImportId, WebsiteId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
 from penstock.core import Core
@@ -34,7 +35,6 @@ from penstock.events.imports.mappings.service import ImportMappingService
 from penstock.events.imports.model import (
     UNFINISHED,
     ImportJob,
-    ImportSpan,
     ImportState,
     Reject,
     UnfinishedImport,
@@ -288,12 +288,10 @@ class ImportService:
                 db, job, now_ms, gap_dismissed_at_ms=now_ms, gap_dismissed_by=user_id
             )
 
-    def spans(
-        self, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]
-    ) -> list[ImportSpan]:
-        """List the periods that imports changed, oldest first, for the coverage of reports."""
+    def gaps(self, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]) -> list[Gap]:
+        """List the gaps that imports left, oldest first, for the coverage of reports."""
         with self._database.read() as db:
-            return store.spans(db, workspace_id, website_ids)
+            return store.gaps(db, workspace_id, website_ids)
 
 
 def rejected_texts(db: Connection, person: Person) -> Iterator[StoredRecord]:

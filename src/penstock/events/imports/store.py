@@ -19,6 +19,7 @@ from sqlalchemy import (
 )
 
 from penstock.base.errors import Fault
+from penstock.base.gaps import Gap
 from penstock.base.ids import ImportId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.base.text_search import containing_any
@@ -28,7 +29,6 @@ from penstock.events.imports.model import (
     Excerpt,
     ExcerptSearch,
     ImportJob,
-    ImportSpan,
     ImportState,
     Reject,
     UnfinishedImport,
@@ -45,10 +45,9 @@ from penstock.metadb.tables import (
 )
 from penstock.warehouse.work import check_limits
 
-_INCOMPLETE = (*STARTED, ImportState.FAILED, ImportState.CANCELLED)
 _MAX_EXCERPTS = 1_000
 """Maximum number of rejected lines per file that are stored with their text."""
-_SPANS = (
+_WITH_EVENTS = (
     select(imports)
     .where(
         imports.c.workspace_id == bindparam("workspace"),
@@ -323,37 +322,10 @@ def summaries(
         yield ImportId(import_id), summary
 
 
-def spans(
+def gaps(
     connection: Connection, workspace_id: WorkspaceId, website_ids: Collection[str]
-) -> list[ImportSpan]:
-    """Return the period that each import changed, oldest import first.
-
-    Imports without events are omitted.
-    """
+) -> list[Gap]:
+    """Return the gap of each import, oldest import first. Imports without events are omitted."""
     parameters = {"workspace": workspace_id, "websites": list(website_ids)}
-    return [_span(record_of(row, ImportJob)) for row in connection.execute(_SPANS, parameters)]
-
-
-def _span(job: ImportJob) -> ImportSpan:
-    """Return the period that an import changed.
-
-    An incomplete import may lack events from any time before its creation.
-    """
-    is_incomplete = job.state in _INCOMPLETE
-    if is_incomplete or job.affected_from_ms is None or job.affected_to_ms is None:
-        affected_range = (0, max(job.affected_to_ms or 0, job.created_at_ms))
-    else:
-        affected_range = (job.affected_from_ms, job.affected_to_ms)
-    from_ms, to_ms = job.first_event_at_ms, job.last_event_at_ms
-    if from_ms is None or to_ms is None:
-        from_ms, to_ms = affected_range
-    return ImportSpan(
-        website_id=job.website_id,
-        from_ms=from_ms,
-        to_ms=to_ms,
-        affected_range=affected_range,
-        at_ms=job.created_at_ms,
-        state=job.state,
-        rejected=job.rejected,
-        dismissed_at_ms=job.gap_dismissed_at_ms,
-    )
+    rows = connection.execute(_WITH_EVENTS, parameters)
+    return [record_of(row, ImportJob).gap for row in rows]
