@@ -26,10 +26,7 @@ from penstock.events.schema import (
     TrackRecord,
     TransactionEvent,
 )
-from penstock.events.server_events import (
-    server_event,
-    transaction,
-)
+from penstock.events.server_events import server_event, transaction
 from penstock.events.service import EventReader, EventService
 from penstock.http.bodies import compute_on, read_bytes, require_json, sender_address
 from penstock.http.cors import AnyOriginCors, preflight
@@ -48,7 +45,26 @@ _CONTRACT = Header(
     (_LEGACY_CONTRACT,),
 )
 _DEPRECATED = ((b"deprecation", b"@1767225600"),)  # Source: RFC 9745. Deprecated since 2026-01-01.
+_ANY_ORIGIN = {"middleware": [AnyOriginCors()]}
 T = TypeVar("T")
+
+_key_route = partial(
+    route,
+    "POST",
+    status=202,
+    scopes=(KeyScope.INGEST,),
+    only_key=True,
+    headers=(_CONTRACT,),
+    tag="events in",
+)
+_open_route = partial(
+    route,
+    "POST",
+    open_to_all=True,
+    optional_key=True,
+    tag="events in",
+    handler_options=_ANY_ORIGIN,
+)
 
 
 def _is_legacy(request: AnyRequest) -> bool:
@@ -136,22 +152,9 @@ async def _post_single(
     return raw_json(receipt_json(receipt), 202, _DEPRECATED if legacy else ())
 
 
-@route(
-    "POST",
-    "/api/v1/events",
-    "Send an event",
-    status=202,
-    body=ServerEvent,
-    answers=EventRecord,
-    scopes=(KeyScope.INGEST,),
-    only_key=True,
-    headers=(_CONTRACT,),
-    tag="events in",
-)
+@_key_route("/api/v1/events", "Send an event", body=ServerEvent, answers=EventRecord)
 async def post_event(
-    request: AnyRequest,
-    events: EventService,
-    quarantine: QuarantineService,
+    request: AnyRequest, events: EventService, quarantine: QuarantineService
 ) -> RawResponse:
     """Send an event from a trusted backend, with an API key.
 
@@ -161,43 +164,19 @@ async def post_event(
     return await _post_single(request, events, quarantine, server_event)
 
 
-@route(
-    "POST",
-    "/api/v1/transactions",
-    "Send a transaction",
-    status=202,
-    body=TransactionEvent,
-    answers=EventRecord,
-    scopes=(KeyScope.INGEST,),
-    only_key=True,
-    headers=(_CONTRACT,),
-    tag="events in",
+@_key_route(
+    "/api/v1/transactions", "Send a transaction", body=TransactionEvent, answers=EventRecord
 )
 async def post_transaction(
-    request: AnyRequest,
-    events: EventService,
-    quarantine: QuarantineService,
+    request: AnyRequest, events: EventService, quarantine: QuarantineService
 ) -> RawResponse:
     """Send an event with an amount. Sending the same `transactionId` again changes nothing."""
     return await _post_single(request, events, quarantine, transaction)
 
 
-@route(
-    "POST",
-    "/api/v1/events/batch",
-    "Send many events",
-    status=202,
-    body=EventBatch,
-    answers=BatchRecord,
-    scopes=(KeyScope.INGEST,),
-    only_key=True,
-    headers=(_CONTRACT,),
-    tag="events in",
-)
+@_key_route("/api/v1/events/batch", "Send many events", body=EventBatch, answers=BatchRecord)
 async def post_event_batch(
-    request: AnyRequest,
-    events: EventService,
-    quarantine: QuarantineService,
+    request: AnyRequest, events: EventService, quarantine: QuarantineService
 ) -> RawResponse:
     """Each event is accepted or rejected independently. Results are in the order of the batch."""
     caller = await events.keys.authenticate(request.headers.get("authorization"), KeyScope.INGEST)
@@ -210,22 +189,15 @@ async def post_event_batch(
     return await refusals.answer_batch(results, headers=_DEPRECATED if legacy else ())
 
 
-@route(
-    "POST",
+@_open_route(
     "/api/track",
     "Track page views and events in a browser or an app",
     status=202,
     body=Tracked,
     answers=TrackRecord,
-    open_to_all=True,
-    optional_key=True,
-    tag="events in",
-    handler_options={"middleware": [AnyOriginCors()]},
 )
 async def track(
-    request: AnyRequest,
-    events: EventService,
-    quarantine: QuarantineService,
+    request: AnyRequest, events: EventService, quarantine: QuarantineService
 ) -> RawResponse:
     """Send one item, or `{"websiteId", "sentAt", "clockOffset", "events": [...]}`.
 
@@ -246,22 +218,11 @@ async def track(
     return await refusals.answer_batch(results, partial(track_json, now_ms=events.clock()))
 
 
-@route(
-    "POST",
-    "/api/identify",
-    "Link a visitor to a user",
-    status=200,
-    body=Identify,
-    answers=IdentifyRecord,
-    open_to_all=True,
-    optional_key=True,
-    tag="events in",
-    handler_options={"middleware": [AnyOriginCors()]},
+@_open_route(
+    "/api/identify", "Link a visitor to a user", status=200, body=Identify, answers=IdentifyRecord
 )
 async def identify(
-    request: AnyRequest,
-    events: EventService,
-    quarantine: QuarantineService,
+    request: AnyRequest, events: EventService, quarantine: QuarantineService
 ) -> RawResponse:
     """Call this at sign-up and login. The visitor's earlier events join the user's timeline.
 
@@ -286,12 +247,7 @@ async def _read_large_body(request: AnyRequest, events: EventService) -> bytes:
     )
 
 
-@route(
-    "OPTIONS",
-    ["/api/track", "/api/identify"],
-    status=204,
-    handler_options={"middleware": [AnyOriginCors()]},
-)
+@route("OPTIONS", ["/api/track", "/api/identify"], status=204, handler_options=_ANY_ORIGIN)
 async def answer_preflight() -> Response[None]:
     return preflight()
 

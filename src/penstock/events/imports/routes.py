@@ -1,5 +1,7 @@
 """HTTP routes for imports."""
 
+from functools import partial
+
 from penstock.accounts.callers import CHECKS_WEBSITE, UPLOAD_MEDIA_TYPES
 from penstock.accounts.model import Caller, CurrentUser
 from penstock.base.paging import Listing
@@ -21,6 +23,7 @@ from penstock.http.scopes import KeyScope
 _ALL = "/api/imports"
 _ONE = "/api/imports/{import_id:str}"
 _UPLOADS = tuple(dict.fromkeys(reader.media_types[0] for reader in READERS))
+_import_route = partial(route, opt={CHECKS_WEBSITE: True}, tag="imports")
 
 
 @route(
@@ -56,26 +59,12 @@ def list_imports(
     return imports.page(caller.workspace_id, query).map(ListedImportRecord.from_job)
 
 
-@route(
-    "GET",
-    _ONE,
-    "An import",
-    scopes=(KeyScope.INGEST, KeyScope.READ),
-    opt={CHECKS_WEBSITE: True},
-    tag="imports",
-)
+@_import_route("GET", _ONE, "An import", scopes=(KeyScope.INGEST, KeyScope.READ))
 def read_import(caller: Caller, imports: ImportService, import_id: str) -> ImportRecord:
     return ImportRecord.from_job(imports.find(caller, import_id))
 
 
-@route(
-    "GET",
-    f"{_ONE}/rejects",
-    "Rejected lines",
-    scopes=(KeyScope.INGEST, KeyScope.READ),
-    opt={CHECKS_WEBSITE: True},
-    tag="imports",
-)
+@_import_route("GET", f"{_ONE}/rejects", "Rejected lines", scopes=(KeyScope.INGEST, KeyScope.READ))
 def list_rejects(
     caller: Caller, imports: ImportService, import_id: str, query: PageQuery
 ) -> Listing[RejectRecord]:
@@ -83,14 +72,12 @@ def list_rejects(
     return imports.rejects(caller, import_id, query.pagination).map(RejectRecord.from_reject)
 
 
-@route(
+@_import_route(
     "POST",
     f"{_ONE}/cancel",
     "Cancel an import",
     status=200,
     scopes=(KeyScope.INGEST, KeyScope.MANAGE),
-    opt={CHECKS_WEBSITE: True},
-    tag="imports",
 )
 def cancel_import(caller: Caller, imports: ImportService, import_id: str) -> ImportRecord:
     """Stop an import. Stored events are kept, and reports note that the rest is missing.

@@ -1,5 +1,7 @@
 """HTTP routes that serve association files to phones and check them for app owners."""
 
+from functools import partial
+
 from litestar import Response
 
 from penstock.accounts.model import Caller
@@ -12,15 +14,10 @@ from penstock.links.association.service import ANDROID_FILE, APPLE_FILE, Associa
 # anyway.
 _CACHED = {"Cache-Control": "public, max-age=300"}
 
+_file_route = partial(route, "GET", open_to_all=True, tag="managed links")
 
-@route(
-    "GET",
-    APPLE_FILE,
-    "Apple's association file",
-    answers=AppleFile,
-    open_to_all=True,
-    tag="managed links",
-)
+
+@_file_route(APPLE_FILE, "Apple's association file", answers=AppleFile)
 async def read_apple_file(associations: AssociationService) -> Response[bytes]:
     """Lists the installation's iOS apps that have an `iosBundleId` and an `iosTeamId`. They open
     `/l/*`.
@@ -28,14 +25,7 @@ async def read_apple_file(associations: AssociationService) -> Response[bytes]:
     return answer(await associations.apple_file(), headers=_CACHED)
 
 
-@route(
-    "GET",
-    ANDROID_FILE,
-    "Google's association file",
-    answers=AndroidFile,
-    open_to_all=True,
-    tag="managed links",
-)
+@_file_route(ANDROID_FILE, "Google's association file", answers=AndroidFile)
 async def read_android_file(associations: AssociationService) -> Response[bytes]:
     """Lists the installation's Android apps that have an `androidPackage` and
     `androidSha256Fingerprints`.

@@ -1,5 +1,7 @@
 """HTTP routes for the dry runs of imports, from the summary to the start."""
 
+from functools import partial
+
 from penstock.accounts.callers import CHECKS_WEBSITE
 from penstock.accounts.model import Caller
 from penstock.events.imports.dry_runs.schema import ImportSummaryRecord, StartQuery
@@ -11,15 +13,14 @@ from penstock.http.handlers import route
 from penstock.http.scopes import KeyScope
 
 _ONE = "/api/imports/{import_id:str}"
+_import_route = partial(route, opt={CHECKS_WEBSITE: True}, tag="imports")
 
 
-@route(
+@_import_route(
     "GET",
     f"{_ONE}/summary",
     "What the dry run of an import shows",
     scopes=(KeyScope.INGEST, KeyScope.READ),
-    opt={CHECKS_WEBSITE: True},
-    tag="imports",
 )
 def read_import_summary(
     caller: Caller, dry_runs: DryRunService, import_id: str
@@ -28,14 +29,12 @@ def read_import_summary(
     return dry_runs.summary(caller, import_id)
 
 
-@route(
+@_import_route(
     "PUT",
     f"{_ONE}/mapping",
     "Change the mapping of an import before its start",
     max_bytes=DEFAULT_BODY_BYTES,
     scopes=(KeyScope.INGEST,),
-    opt={CHECKS_WEBSITE: True},
-    tag="imports",
 )
 def change_import_mapping(
     caller: Caller, dry_runs: DryRunService, import_id: str, mapping: CompleteMapping
@@ -44,14 +43,12 @@ def change_import_mapping(
     return ImportRecord.from_job(dry_runs.change_mapping(caller, import_id, mapping))
 
 
-@route(
+@_import_route(
     "POST",
     f"{_ONE}/start",
     "Start an import after its dry run",
     status=200,
     scopes=(KeyScope.INGEST,),
-    opt={CHECKS_WEBSITE: True},
-    tag="imports",
 )
 def start_import(
     caller: Caller, dry_runs: DryRunService, import_id: str, query: StartQuery
