@@ -37,29 +37,18 @@ def build(
     read_other_rooms: functions of rooms that this room does not import, with a person's data.
     read_lost_events: counts lost events; provided by the events room.
     """
-    settings, clock, database, warehouse, *_ = core
+    websites = accounts.website_service
     return ActivityRoom(
-        visitors=VisitorService(
-            database,
-            warehouse,
-            accounts.website_service,
-            settings,
-            clock,
-            wait_until_shipped=wait_until_shipped,
-        ),
+        visitors=VisitorService(core, websites, wait_until_shipped=wait_until_shipped),
         personal_data=PersonalDataService(
-            database,
-            warehouse,
-            accounts.website_service,
-            settings,
+            core,
+            websites,
             wait_until_shipped=wait_until_shipped,
             read_other_rooms=read_other_rooms,
         ),
         live=LiveService(
-            database,
-            warehouse,
-            accounts.website_service,
-            clock,
+            core,
+            websites,
             wait_until_shipped=wait_until_shipped,
             read_lost_events=read_lost_events,
         ),

@@ -143,7 +143,8 @@ def build(
     read_call: reads a tracking protocol call; provided by the segment room. read_exports: reads
     the exports that can still contain a deleted person.
     """
-    settings, clock, database, warehouse, validation, *_ = core
+    settings, clock, database, warehouse, *_ = core
+    websites = accounts.website_service
     limits = QuarantineLimits(settings.limits.quarantine_rows, settings.limits.quarantine_bytes)
     shipper = Shipper(database, warehouse, clock, limits, core.attempts)
     intake = Intake(
@@ -157,45 +158,26 @@ def build(
     )
     deletions = DeletionService(
         core,
-        accounts.website_service,
+        websites,
         shipper,
         forget_in_other_rooms=forget_in_other_rooms,
         read_exports=read_exports,
     )
     import_mappings = ImportMappingService(database, clock)
-    imports = ImportService(core, accounts.website_service, import_mappings, intake, disk.disk)
+    imports = ImportService(core, websites, import_mappings, intake, disk.disk)
     return EventsRoom(
         shipper=shipper,
         intake=intake,
         events=EventService(
-            accounts.key_service,
-            accounts.website_service,
-            accounts.identity_secrets,
-            intake,
-            validation,
-            settings,
-            clock,
+            core, accounts.key_service, websites, accounts.identity_secrets, intake
         ),
-        quarantine=QuarantineService(
-            database,
-            accounts.website_service,
-            intake,
-            clock,
-            validation,
-        ),
-        replays=Replayer(
-            database,
-            accounts.website_service,
-            intake,
-            clock,
-            on_stored=shipper.wake,
-            read_call=read_call,
-        ),
+        quarantine=QuarantineService(core, websites, intake),
+        replays=Replayer(core, websites, intake, on_stored=shipper.wake, read_call=read_call),
         imports=imports,
         dry_runs=imports.dry_runs,
         import_mappings=import_mappings,
         deletions=deletions,
-        retention=RetentionService(accounts.website_service, deletions, clock),
+        retention=RetentionService(websites, deletions, clock),
         losses=LossService(database, warehouse, clock),
         releases=VisitorReleases(database, clock, on_stored=shipper.wake),
     )

@@ -16,13 +16,12 @@ from penstock.accounts.identity_secrets.service import IdentitySecretService
 from penstock.accounts.keys.service import KeyService, require_website_of_key
 from penstock.accounts.model import Caller, Website
 from penstock.accounts.websites.service import WebsiteService, website_not_owned
-from penstock.base.clock import Clock
 from penstock.base.errors import Invalid, RatePolicy
 from penstock.base.event_limits import MAX_BATCH_EVENTS
-from penstock.base.fair_queue import FairQueue
 from penstock.base.ids import VisitorId
 from penstock.base.user_agent import UserAgent, parse_in_thread
 from penstock.base.value_budget import EVENT
+from penstock.core import Core
 from penstock.events import store
 from penstock.events.batch import (
     TRACK_BATCH_RULES,
@@ -47,7 +46,6 @@ from penstock.http.lists import EVENT_LIST, UnreadList, parse_object_with_list
 from penstock.http.rate_limiter import RateLimiter
 from penstock.identity.model import Claim, Resolution, redact
 from penstock.identity.trust import claim_trust
-from penstock.settings import Settings
 
 T = TypeVar("T")
 
@@ -87,26 +85,23 @@ class EventService:
 
     def __init__(
         self,
+        core: Core,
         keys: KeyService,
         websites: WebsiteService,
         identity_secrets: IdentitySecretService,
         intake: Intake,
-        validation: FairQueue,
-        settings: Settings,
-        clock: Clock,
     ) -> None:
-        self.keys, self.websites, self.settings = keys, websites, settings
-        self._identity_secrets = identity_secrets
-        self._intake, self._validation, self.clock = intake, validation, clock
-        self.quota = intake.quota
+        self.settings, self.clock, self._validation = core.settings, core.clock, core.validation
+        self.keys, self.websites, self._identity_secrets = keys, websites, identity_secrets
+        self._intake, self.quota = intake, intake.quota
         self._rates = RateLimiter(
             RatePolicy(
                 "website",
-                quota=settings.website_events_per_second * _RATE_WINDOW_S,
+                quota=core.settings.website_events_per_second * _RATE_WINDOW_S,
                 window_s=_RATE_WINDOW_S,
                 counted="events of this website",
             ),
-            clock,
+            core.clock,
         )
 
     async def accept(

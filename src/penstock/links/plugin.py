@@ -62,8 +62,9 @@ class LinksRoom(Room):
 
 
 def build(core: Core, accounts: AccountsRoom, events: EventsRoom) -> LinksRoom:
-    settings, clock, database, warehouse, validation, *_ = core
-    links = LinkService(database, accounts.website_service, settings, clock)
+    websites = accounts.website_service
+    settings, clock, database, *_ = core
+    links = LinkService(core, websites)
     click_buffer = ClickBuffer(
         database,
         settings.data / "clicks",
@@ -74,22 +75,14 @@ def build(core: Core, accounts: AccountsRoom, events: EventsRoom) -> LinksRoom:
     )
     click_quota = ClickQuota(database, settings.clicks_per_minute, clock)
     return LinksRoom(
-        associations=AssociationService(accounts.website_service, settings),
+        associations=AssociationService(websites, settings),
         links=links,
         url_rules=links.url_rules,
-        link_uploads=LinkUploader(
-            database,
-            accounts.website_service,
-            links,
-            validation,
-            clock,
-        ),
+        link_uploads=LinkUploader(core, websites, links),
         click_buffer=click_buffer,
         click_quota=click_quota,
         link_statistics=StatisticsService(
-            warehouse,
-            settings,
-            clock,
+            core,
             find_link=links.find,
             wait_until_shipped=partial(_wait_for_clicks, click_buffer, events.shipper),
         ),
@@ -101,9 +94,7 @@ def build(core: Core, accounts: AccountsRoom, events: EventsRoom) -> LinksRoom:
             quota=click_quota,
             add_click=click_buffer.add,
         ),
-        attribution=AttributionService(
-            database, accounts.website_service, links, events.intake, click_buffer, settings, clock
-        ),
+        attribution=AttributionService(core, websites, links, events.intake, click_buffer),
     )
 
 

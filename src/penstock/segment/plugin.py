@@ -19,13 +19,12 @@ class SegmentRoom(Room):
 def build(core: Core, accounts: AccountsRoom, events: EventsRoom) -> SegmentRoom:
     return SegmentRoom(
         segment=SegmentService(
+            core,
             accounts.key_service,
             accounts.website_service,
             accounts.identity_secrets,
             events.events,
             events.intake,
             events.quarantine,
-            core.validation,
-            core.clock,
         )
     )

@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 from penstock.accounts.identity_secrets.service import IdentitySecretService
 from penstock.accounts.keys.service import KeyService
 from penstock.accounts.websites.service import WebsiteService
-from penstock.base.clock import Clock
 from penstock.base.errors import Fault, Forbidden, Invalid, Unauthorized
 from penstock.base.event_limits import MAX_BATCH_EVENTS
-from penstock.base.fair_queue import FairQueue
 from penstock.base.user_agent import MAX_CHARS
+from penstock.core import Core
 from penstock.events.batch import ItemResult, within_body_limit
 from penstock.events.fields import EventValidationContext
 from penstock.events.intake import Intake
@@ -73,18 +72,17 @@ class SegmentService:
 
     def __init__(
         self,
+        core: Core,
         keys: KeyService,
         websites: WebsiteService,
         identity_secrets: IdentitySecretService,
         events: EventService,
         intake: Intake,
         quarantine: QuarantineService,
-        validation: FairQueue,
-        clock: Clock,
     ) -> None:
         self._keys, self._websites, self._identity_secrets = keys, websites, identity_secrets
         self._events, self._intake, self._quarantine = events, intake, quarantine
-        self._validation, self._clock = validation, clock
+        self._validation, self._clock = core.validation, core.clock
 
     async def sender(self, write_key: object) -> Sender:
         """Return the website of a write key.

@@ -9,14 +9,13 @@ from penstock.accounts.websites.service import WebsiteService
 from penstock.activity.live.cursor import Cursor
 from penstock.activity.live.schema import RecentQuery, RecentRecord
 from penstock.activity.schema import StoredEventRecord
-from penstock.base.clock import Clock
 from penstock.base.errors import Fault
 from penstock.base.ids import WebsiteId, WorkspaceId
+from penstock.core import Core
 from penstock.http.bodies import bad_parameter
 from penstock.identity.profiles import service as profiles
-from penstock.metadb.database import Database
 from penstock.settings import DAY_S
-from penstock.warehouse.client import WaitUntilShipped, Warehouse
+from penstock.warehouse.client import WaitUntilShipped
 from penstock.warehouse.queries import load
 
 _DAY_MS = DAY_S * 1000
@@ -36,21 +35,14 @@ class LiveService:
 
     def __init__(
         self,
-        database: Database,
-        warehouse: Warehouse,
+        core: Core,
         websites: WebsiteService,
-        clock: Clock,
         *,
         wait_until_shipped: WaitUntilShipped,
         read_lost_events: ReadLostEvents,
     ) -> None:
-        self._database, self._warehouse, self._websites, self._clock = (
-            database,
-            warehouse,
-            websites,
-            clock,
-        )
-        self._wait_until_shipped = wait_until_shipped
+        self._database, self._warehouse, self._clock = core.database, core.warehouse, core.clock
+        self._websites, self._wait_until_shipped = websites, wait_until_shipped
         self._read_lost_events = read_lost_events
 
     def recent_events(self, workspace_id: WorkspaceId, query: RecentQuery) -> RecentRecord:

@@ -13,13 +13,12 @@ from penstock.base.clock import iso
 from penstock.base.errors import Fault, NotFound
 from penstock.base.ids import ScopeId
 from penstock.base.temporary_files import temporary_file
+from penstock.core import Core
 from penstock.http.bodies import bad_parameter
 from penstock.identity.profiles import service as profiles
 from penstock.identity.profiles.model import Profile
-from penstock.metadb.database import Database
 from penstock.metadb.person import Person, ReadPerson, StoredRecord
-from penstock.settings import Settings
-from penstock.warehouse.client import WaitUntilShipped, Warehouse
+from penstock.warehouse.client import WaitUntilShipped
 from penstock.warehouse.queries import load
 
 
@@ -28,17 +27,15 @@ class PersonalDataService:
 
     def __init__(
         self,
-        database: Database,
-        warehouse: Warehouse,
+        core: Core,
         websites: WebsiteService,
-        settings: Settings,
         *,
         wait_until_shipped: WaitUntilShipped,
         read_other_rooms: Sequence[ReadPerson],
     ) -> None:
-        self._database, self._warehouse, self._websites = database, warehouse, websites
-        self._settings, self._wait_until_shipped = settings, wait_until_shipped
-        self._read_other_rooms = read_other_rooms
+        self._database, self._warehouse = core.database, core.warehouse
+        self._settings, self._websites = core.settings, websites
+        self._wait_until_shipped, self._read_other_rooms = wait_until_shipped, read_other_rooms
 
     def export(self, caller: Caller, query: PersonQuery) -> IO[bytes]:
         """Write one line per stored record to a temporary file. Returns the file, rewound.

@@ -15,17 +15,16 @@ from penstock.activity.visitors.schema import (
     VisitorsQuery,
     WebsiteQuery,
 )
-from penstock.base.clock import Clock
 from penstock.base.errors import Fault, NotFound
 from penstock.base.event_limits import FUTURE_TOLERANCE_S
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.base.paging import Listing, Page
+from penstock.core import Core
 from penstock.http.bodies import bad_parameter
 from penstock.identity.profiles import service as profiles
 from penstock.identity.profiles.model import Profile
-from penstock.metadb.database import Database
-from penstock.settings import DAY_S, Settings
-from penstock.warehouse.client import WaitUntilShipped, Warehouse
+from penstock.settings import DAY_S
+from penstock.warehouse.client import WaitUntilShipped
 from penstock.warehouse.queries import load
 
 
@@ -49,22 +48,10 @@ class VisitorService:
     """
 
     def __init__(
-        self,
-        database: Database,
-        warehouse: Warehouse,
-        websites: WebsiteService,
-        settings: Settings,
-        clock: Clock,
-        *,
-        wait_until_shipped: WaitUntilShipped,
+        self, core: Core, websites: WebsiteService, *, wait_until_shipped: WaitUntilShipped
     ) -> None:
-        self._database, self._warehouse, self._websites, self._settings, self._clock = (
-            database,
-            warehouse,
-            websites,
-            settings,
-            clock,
-        )
+        self._database, self._warehouse, self._clock = core.database, core.warehouse, core.clock
+        self._settings, self._websites = core.settings, websites
         self._wait_until_shipped = wait_until_shipped
 
     def visitors(

@@ -10,11 +10,11 @@ from msgspec import json
 
 from penstock.accounts.model import Caller, Website
 from penstock.accounts.websites.service import WebsiteService, website_not_owned
-from penstock.base.clock import Clock
 from penstock.base.errors import Fault, Invalid, NotFound, PenstockError
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.base.patterns import is_digits
 from penstock.base.user_agent import parse_user_agent
+from penstock.core import Core
 from penstock.events import store as events_store
 from penstock.events.fields import EventValidationContext
 from penstock.events.intake import Intake
@@ -29,7 +29,6 @@ from penstock.events.quarantine.model import (
 from penstock.events.quarantine.schema import ReplayRecord
 from penstock.events.server_events import server_event, transaction
 from penstock.events.tracked_events import tracked_event
-from penstock.metadb.database import Database
 
 _MAX_DIGITS = 18
 
@@ -42,19 +41,18 @@ class Replayer:
 
     def __init__(
         self,
-        database: Database,
+        core: Core,
         websites: WebsiteService,
         intake: Intake,
-        clock: Clock,
         on_stored: Callable[[], None],
         read_call: ReadCall,
     ) -> None:
         """on_stored: called once rows are back in the outbox; wakes the shipper.
         read_call: reads a stored tracking protocol call.
         """
-        self._database, self._websites, self._intake = database, websites, intake
-        self._clock, self._on_stored = clock, on_stored
-        self._read_call = read_call
+        self._database, self._clock = core.database, core.clock
+        self._websites, self._intake = websites, intake
+        self._on_stored, self._read_call = on_stored, read_call
 
     async def replay(self, workspace_id: WorkspaceId, number: str) -> None:
         """Store the event of a quarantine entry.

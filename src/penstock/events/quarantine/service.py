@@ -13,12 +13,12 @@ from msgspec import json
 
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.calendar import utc_day
-from penstock.base.clock import LATEST_MS, Clock
+from penstock.base.clock import LATEST_MS
 from penstock.base.errors import Fault, Invalid, PenstockError, Unavailable
 from penstock.base.event_limits import MAX_EVENT_BYTES
-from penstock.base.fair_queue import FairQueue
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.base.paging import Listing, Page
+from penstock.core import Core
 from penstock.events import store as events_store
 from penstock.events.batch import ItemResult, defaults_of
 from penstock.events.intake import Intake
@@ -27,7 +27,6 @@ from penstock.events.quarantine import store
 from penstock.events.quarantine.model import EVENT_ROUTES, QuarantineEntry
 from penstock.events.quarantine.schema import AllEventCountsRecord, EventCountsRecord
 from penstock.http.lists import EVENT_LIST, parse_object_with_list
-from penstock.metadb.database import Database
 
 log = structlog.get_logger()
 
@@ -38,18 +37,9 @@ MAX_PER_BODY = 100
 class QuarantineService:
     """Shows senders the items that the intake refused and the rows that the warehouse refused."""
 
-    def __init__(
-        self,
-        database: Database,
-        websites: WebsiteService,
-        intake: Intake,
-        clock: Clock,
-        validation: FairQueue,
-    ) -> None:
-        """validation: queue in which senders of large bodies take turns."""
-        self._database, self._websites, self._intake = database, websites, intake
-        self._validation = validation
-        self._clock = clock
+    def __init__(self, core: Core, websites: WebsiteService, intake: Intake) -> None:
+        self._database, self._clock, self._validation = core.database, core.clock, core.validation
+        self._websites, self._intake = websites, intake
 
     # Methods that record refused items
 

@@ -9,7 +9,6 @@ from sqlalchemy import Connection
 
 from penstock.accounts.model import WebsiteKind
 from penstock.accounts.websites.service import WebsiteService
-from penstock.base.clock import Clock
 from penstock.base.errors import Fault, Invalid, RatePolicy, Unavailable
 from penstock.base.ids import ScopeId, VisitorId, WorkspaceId, new_id
 from penstock.base.networks import client_network
@@ -17,6 +16,7 @@ from penstock.base.paging import Listing, Page
 from penstock.base.user_agent import parse_in_thread
 from penstock.base.value_budget import EVENT
 from penstock.base.worker import Worker
+from penstock.core import Core
 from penstock.events.fields import EventValidationContext
 from penstock.events.intake import Intake
 from penstock.events.model import Receipt, Status
@@ -33,9 +33,8 @@ from penstock.links.clicks.buffer import ClickBuffer
 from penstock.links.clicks.match_keys import delete_expired_secrets
 from penstock.links.management.service import LinkService
 from penstock.links.model import Link
-from penstock.metadb.database import Database
 from penstock.metadb.person import Person, StoredRecord
-from penstock.settings import DAY_S, Settings
+from penstock.settings import DAY_S
 
 MATCH_RETENTION_DAYS = 90
 _BUFFER_WAIT_S = 2.0
@@ -49,26 +48,24 @@ class AttributionService:
 
     def __init__(
         self,
-        database: Database,
+        core: Core,
         websites: WebsiteService,
         links: LinkService,
         intake: Intake,
         click_buffer: ClickBuffer,
-        settings: Settings,
-        clock: Clock,
     ) -> None:
-        self._database, self._websites, self._links = database, websites, links
+        self._database, self._settings, self._clock = core.database, core.settings, core.clock
+        self._websites, self._links = websites, links
         self._intake, self._click_buffer = intake, click_buffer
-        self._settings, self._clock = settings, clock
         self.worker = Worker(
             "link_cleanup",
             self.delete_expired,
-            clock,
+            core.clock,
             period_s=_TIDY_EVERY_S,
             first_after_s=_TIDY_EVERY_S,
         )
         self._attempts = RateLimiter(
-            RatePolicy("resolve", quota=RESOLVES_PER_MINUTE, window_s=60), clock
+            RatePolicy("resolve", quota=RESOLVES_PER_MINUTE, window_s=60), core.clock
         )
 
     @asynccontextmanager

@@ -11,10 +11,10 @@ from penstock.accounts.audit import service as audit
 from penstock.accounts.audit.model import Action
 from penstock.accounts.model import Caller, Website
 from penstock.accounts.websites.service import WebsiteService
-from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, Malformed, NotFound, StoreConflict
 from penstock.base.ids import LinkId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
+from penstock.core import Core
 from penstock.http.bodies import parse_model
 from penstock.links.management import store
 from penstock.links.management.addresses import WebUrlRules
@@ -27,9 +27,7 @@ from penstock.links.management.schema import (
     NewLink,
 )
 from penstock.links.model import REVISED, SLUG, Link
-from penstock.metadb.database import Database
 from penstock.metadb.record_cache import RecordCache
-from penstock.settings import Settings
 
 _CACHE_S = 1.0
 
@@ -40,12 +38,11 @@ class LinkService:
     Methods raise `NotFound` if a link is unknown or belongs to another workspace.
     """
 
-    def __init__(
-        self, database: Database, websites: WebsiteService, settings: Settings, clock: Clock
-    ) -> None:
-        self._database, self._websites, self._clock = database, websites, clock
+    def __init__(self, core: Core, websites: WebsiteService) -> None:
+        self._database, self._websites, self._clock = core.database, websites, core.clock
+        settings = core.settings
         self.url_rules = WebUrlRules(settings.link_urls, settings.links_to_private_hosts)
-        self._by_slug: RecordCache[str, Link] = RecordCache(database, "links", _CACHE_S)
+        self._by_slug: RecordCache[str, Link] = RecordCache(core.database, "links", _CACHE_S)
 
     def create(self, workspace_id: WorkspaceId, body: bytes) -> Link:
         """Create a link.

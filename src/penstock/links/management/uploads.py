@@ -12,10 +12,9 @@ from penstock.accounts.audit import service as audit
 from penstock.accounts.audit.model import Action
 from penstock.accounts.model import Caller
 from penstock.accounts.websites.service import WebsiteService
-from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, Fault, Invalid, NotFound, StoreConflict
-from penstock.base.fair_queue import FairQueue
 from penstock.base.ids import LinkId, WebsiteId, WorkspaceId, new_id
+from penstock.core import Core
 from penstock.http.schema import faults_of
 from penstock.links.management import store
 from penstock.links.management.addresses import WebUrlRules
@@ -23,7 +22,6 @@ from penstock.links.management.csv_file import CsvRow, read_csv
 from penstock.links.management.schema import LinkRow, LinkUploadRecord, RowFaultRecord
 from penstock.links.management.service import LinkService
 from penstock.links.model import Link
-from penstock.metadb.database import Database
 
 _MAX_LISTED_FAULTS = 1_000
 _REQUIRED = ("websiteId", "name", "destinationPath")
@@ -66,19 +64,12 @@ class Plan:
 class LinkUploader:
     """Creates and changes links from a CSV file.
 
-    links: the service whose cache drops changed links. validation: queue for CPU-heavy work.
+    links: the service whose cache drops changed links.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        websites: WebsiteService,
-        links: LinkService,
-        validation: FairQueue,
-        clock: Clock,
-    ) -> None:
-        self._database, self._websites, self._clock = database, websites, clock
-        self._links, self._validation = links, validation
+    def __init__(self, core: Core, websites: WebsiteService, links: LinkService) -> None:
+        self._database, self._clock, self._validation = core.database, core.clock, core.validation
+        self._websites, self._links = websites, links
 
     async def upload(self, actor: Caller, body: bytes, *, dry_run: bool) -> LinkUploadRecord:
         """Create links for new slugs and update the others.

@@ -5,10 +5,11 @@ from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any
 
-from penstock.base.clock import LATEST_MS, Clock, iso_or_none
+from penstock.base.clock import LATEST_MS, iso_or_none
 from penstock.base.errors import Unavailable
 from penstock.base.ids import LinkId, WorkspaceId
 from penstock.base.rates import rate
+from penstock.core import Core
 from penstock.links.model import Link
 from penstock.links.statistics.schema import (
     BucketRecord,
@@ -18,8 +19,7 @@ from penstock.links.statistics.schema import (
     StatisticsQuery,
     TotalsRecord,
 )
-from penstock.settings import Settings
-from penstock.warehouse.client import WaitUntilShipped, Warehouse
+from penstock.warehouse.client import WaitUntilShipped
 from penstock.warehouse.queries import load
 
 
@@ -50,9 +50,7 @@ class StatisticsService:
 
     def __init__(
         self,
-        warehouse: Warehouse,
-        settings: Settings,
-        clock: Clock,
+        core: Core,
         *,
         find_link: Callable[[WorkspaceId, str], Link],
         wait_until_shipped: WaitUntilShipped,
@@ -62,7 +60,7 @@ class StatisticsService:
         wait_until_shipped: waits until clicks and events acknowledged before the call can be
         queried, and returns False on timeout.
         """
-        self._warehouse, self._settings, self._clock = warehouse, settings, clock
+        self._warehouse, self._settings, self._clock = core.warehouse, core.settings, core.clock
         self._find_link, self.wait_until_shipped = find_link, wait_until_shipped
 
     def read(
