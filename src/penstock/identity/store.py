@@ -1,10 +1,11 @@
 """Reads and writes visitors, user links and merges inside the intake's transaction."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, null, update
+from sqlalchemy import Connection, Table, bindparam, delete, func, insert, null, update
 
 from penstock.base.errors import ConcurrentUpdate
 from penstock.base.ids import ScopeId, VisitorId
@@ -53,6 +54,7 @@ _UPDATE_TRAITS = (
     )
     .values(traits=bindparam("new_traits"), traits_trust=bindparam("level"))
 )
+_select_and_lock = partial(select_rows, lock=True)
 _RELEASE_VISITOR = (
     f"UPDATE visitors SET canonical_id = visitor_id, user_id = NULL, trust = {Trust.NONE.value}"  # noqa: S608
 )
@@ -205,78 +207,68 @@ def _visitor_of(canonical_id: str, user_id: str | None, trust: int | None) -> Vi
     """
     if user_id is None:
         return Visitor(VisitorId(canonical_id))
-    return Visitor(VisitorId(canonical_id), user_id, _trust_of(trust))
+    return Visitor(VisitorId(canonical_id), user_id, _TRUST[trust])
 
 
 _TRUST: Mapping[int | None, Trust] = {trust.value: trust for trust in Trust} | {None: Trust.BACKEND}
 
 
-def _trust_of(stored: int | None) -> Trust:
-    return _TRUST[stored]
+_VISITOR = ("visitor_id", "canonical_id", "user_id", "trust")
+
+
+def _select(
+    connection: Connection,
+    table: Table,
+    columns: tuple[str, ...],
+    keys: Collection[tuple[ScopeId, str]],
+    select: Callable[..., Iterator[Sequence[Any]]] = select_texts,
+) -> Iterator[tuple[tuple[ScopeId, str], list[Any]]]:
+    """Yield rows: the key of each, and the values of all columns but the first.
+
+    columns: the first one holds the IDs in the keys. select: reads the rows of one scope.
+    """
+    for scope, ids in _by_scope(keys):
+        for own_id, *values in select(
+            connection, table, columns, {"scope_id": scope}, columns[0], ids
+        ):
+            yield (scope, own_id), values
 
 
 def _read_visitors(
     connection: Connection, keys: Collection[VisitorKey]
 ) -> dict[VisitorKey, Visitor]:
-    columns = ("visitor_id", "canonical_id", "user_id", "trust")
-    return {
-        (scope, visitor_id): _visitor_of(canonical_id, user_id, trust)
-        for scope, ids in _by_scope(keys)
-        for visitor_id, canonical_id, user_id, trust in select_texts(
-            connection, visitors, columns, {"scope_id": scope}, "visitor_id", ids
-        )
-    }
+    rows = _select(connection, visitors, _VISITOR, keys)
+    return {key: _visitor_of(*values) for key, values in rows}
 
 
 def _read_links(connection: Connection, keys: Collection[UserKey]) -> dict[UserKey, UserLink]:
-    columns = ("user_id", "visitor_id", "trust")
-    return {
-        (scope, user_id): UserLink(visitor_id, _trust_of(trust))
-        for scope, ids in _by_scope(keys)
-        for user_id, visitor_id, trust in select_texts(
-            connection, user_links, columns, {"scope_id": scope}, "user_id", ids
-        )
-    }
+    rows = _select(connection, user_links, ("user_id", "visitor_id", "trust"), keys)
+    return {key: UserLink(visitor_id, _TRUST[trust]) for key, (visitor_id, trust) in rows}
 
 
 def _read_sizes(connection: Connection, keys: Collection[VisitorKey]) -> dict[VisitorKey, int]:
     """Count the visitors that each of these visitors has absorbed. Counting stops just above
     `RELEASED_AT_ONCE`.
     """
-    columns = ("visitor_id", _ABSORBED_COUNT)
-    return {
-        (scope, visitor_id): size
-        for scope, ids in _by_scope(keys)
-        for visitor_id, size in select_texts(
-            connection, visitors, columns, {"scope_id": scope}, "visitor_id", ids
-        )
-    }
+    rows = _select(connection, visitors, ("visitor_id", _ABSORBED_COUNT), keys)
+    return {key: size for key, (size,) in rows}
 
 
 def _read_absorbed(
     connection: Connection, keys: Collection[VisitorKey]
 ) -> dict[VisitorKey, set[VisitorId]]:
     absorbed: defaultdict[VisitorKey, set[VisitorId]] = defaultdict(set)
-    columns = ("kept_id", "absorbed_id")
-    for scope, ids in _by_scope(keys):
-        for canonical_id, absorbed_id in select_rows(
-            connection, merges, columns, {"scope_id": scope}, "kept_id", ids
-        ):
-            if absorbed_id != canonical_id:  # Equal IDs mark a release from another visitor.
-                absorbed[scope, canonical_id].add(VisitorId(absorbed_id))
+    rows = _select(connection, merges, ("kept_id", "absorbed_id"), keys, select_rows)
+    for key, (absorbed_id,) in rows:
+        if absorbed_id != key[1]:  # Equal IDs mark a release from another visitor.
+            absorbed[key].add(VisitorId(absorbed_id))
     return dict(absorbed)
 
 
 def _lock(connection: Connection, keys: Collection[VisitorKey]) -> dict[VisitorKey, Visitor]:
     """Read visitors and lock them until the transaction ends."""
-    columns = ("visitor_id", "canonical_id", "user_id", "trust")
-    return {
-        (scope, visitor_id): _visitor_of(canonical_id, user_id, trust)
-        for scope, ids in _by_scope(keys)
-        for visitor_id, canonical_id, user_id, trust in select_rows(
-            connection, visitors, columns, {"scope_id": scope}, "visitor_id", ids, lock=True
-        )
-    }
+    rows = _select(connection, visitors, _VISITOR, keys, _select_and_lock)
+    return {key: _visitor_of(*values) for key, values in rows}
 
 
 def _by_scope(keys: Collection[tuple[ScopeId, str]]) -> Iterator[tuple[ScopeId, list[str]]]:
@@ -352,13 +344,8 @@ def _read_traits(
 ) -> dict[UserKey, tuple[str, Mapping[str, Any]]]:
     """Return the visitor and traits of each user who has a link, and lock the links."""
     columns = ("user_id", "visitor_id", "CAST(traits AS TEXT) AS traits")
-    return {
-        (scope, user_id): (visitor_id, json_of_text(traits) or {})
-        for scope, ids in _by_scope(keys)
-        for user_id, visitor_id, traits in select_rows(
-            connection, user_links, columns, {"scope_id": scope}, "user_id", ids, lock=True
-        )
-    }
+    rows = _select(connection, user_links, columns, keys, _select_and_lock)
+    return {key: (visitor_id, json_of_text(traits) or {}) for key, (visitor_id, traits) in rows}
 
 
 def _save_links(connection: Connection, resolver: IdentityResolver, now_ms: int) -> None:

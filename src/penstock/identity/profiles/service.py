@@ -7,9 +7,9 @@ from sqlalchemy import Connection
 from penstock.base.ids import ScopeId, VisitorId
 from penstock.identity.profiles import store
 from penstock.identity.profiles.model import Profile
-from penstock.identity.profiles.store import identities_page, users_by_visitor
 
-__all__ = ["find_by_user_id", "find_by_visitor_id", "identities_page", "users_by_visitor"]
+identities_page = store.identities_page
+users_by_visitor = store.users_by_visitor
 
 
 def find_by_visitor_id(

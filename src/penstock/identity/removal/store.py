@@ -1,9 +1,8 @@
 """Finds all IDs of a visitor, and removes their rows."""
 
 from collections.abc import Sequence
-from typing import Any
 
-from sqlalchemy import Connection, Select, delete, func, select, text
+from sqlalchemy import Connection, delete, func, select, text
 
 from penstock.base.errors import ConcurrentUpdate
 from penstock.base.ids import ScopeId, VisitorId
@@ -49,13 +48,18 @@ def forget(
     visitor_id: str | None,
     user_id: str | None,
 ) -> VisitorRemoval:
-    """Remove a visitor, all visitors it absorbed, and its user link.
+    """Remove a visitor, all visitors it absorbed, and its user link with its traits.
 
-    known: the result of `all_ids`, read in advance to keep this transaction short.
+    Events that arrive after the commit create a new visitor, on every node.
 
-    Raises `ConcurrentUpdate` if the visitor has changed since then; the caller must then read its
-    IDs again.
+    connection: has an open write transaction. known: the result of `all_ids`, read in advance to
+    keep this transaction short. visitor_id, user_id: any ID of the visitor, or its user; exactly
+    one is set.
+
+    Raises `ConcurrentUpdate` if the visitor has changed since then or, on PostgreSQL, if the lock
+    takes too long; the caller must roll back, and read its IDs again.
     """
+    _lock_out_other_transactions(connection)
     canonical = _canonical(connection, scope, visitor_id, user_id)
     if known is None and canonical is None:
         return VisitorRemoval()
@@ -112,7 +116,7 @@ def visitor_ids(connection: Connection, scope: ScopeId, visitor_id: str) -> list
     return _distinct([canonical_id, *(absorbed_id for _, absorbed_id in rows)])
 
 
-def lock_out_other_transactions(connection: Connection) -> None:
+def _lock_out_other_transactions(connection: Connection) -> None:
     """Wait for all transactions that have read visitors or user links, and block new ones.
 
     The timeout is short because all other readers wait too. SQLite needs no lock, because only one
@@ -130,10 +134,18 @@ def _canonical(
 ) -> tuple[VisitorId, str | None] | None:
     """Return the canonical visitor and its user; None if the user has no visitor."""
     if user_id is not None:
-        linked = connection.execute(_link(scope, user_id)).scalar()
+        linked = connection.execute(
+            select(user_links.c.visitor_id).where(
+                user_links.c.scope_id == scope, user_links.c.user_id == user_id
+            )
+        ).scalar()
         return None if linked is None else (VisitorId(linked), user_id)
     own_id = VisitorId(visitor_id or "")
-    row = connection.execute(_visitor(scope, own_id)).first()
+    row = connection.execute(
+        select(visitors.c.canonical_id, visitors.c.user_id).where(
+            visitors.c.scope_id == scope, visitors.c.visitor_id == own_id
+        )
+    ).first()
     if row is None or row.canonical_id == own_id:
         return own_id, None if row is None else row.user_id
     if open_releases.deletion(connection, scope, row.canonical_id) is not None:
@@ -168,15 +180,3 @@ def _count_merges(connection: Connection, scope: ScopeId, head_id: str) -> int:
 
 def _distinct(visitor_ids: Sequence[str]) -> list[VisitorId]:
     return [VisitorId(visitor_id) for visitor_id in dict.fromkeys(visitor_ids)]
-
-
-def _link(scope: ScopeId, user_id: str) -> Select[Any]:
-    return select(user_links.c.visitor_id).where(
-        user_links.c.scope_id == scope, user_links.c.user_id == user_id
-    )
-
-
-def _visitor(scope: ScopeId, visitor_id: str) -> Select[Any]:
-    return select(visitors.c.canonical_id, visitors.c.user_id).where(
-        visitors.c.scope_id == scope, visitors.c.visitor_id == visitor_id
-    )
