@@ -188,10 +188,6 @@ class Intake:
         """
         return await self._stored(items)
 
-    async def record(self, refusals: Sequence[Refusal]) -> None:
-        """Durably store and count rejected items. Raises the same errors as `submit`."""
-        await self._stored(refusals)
-
     async def replay(self, replays: Sequence[Replay]) -> list[Receipt | Rejected | None]:
         """Store quarantined events and remove their entries. Returns None for each missing entry.
 

@@ -114,14 +114,14 @@ class EventsRoom(Room):
 
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
         """Compare rows before any are shipped. The shipper starts next, and so stops after all
-        later services, because it ships the rows that they store.
+        later services, because it ships the rows that they store. Deletions and retention need it.
         """
         return [
             self.losses.running(),
             self.shipper.running(),
-            self.deletions.running(),
-            self.retention.running(),
-            self.releases.running(),
+            self.deletions.worker.running(),
+            self.retention.worker.running(),
+            self.releases.worker.running(),
             self.intake.running(),
             self.imports.running(),
         ]

@@ -1,7 +1,6 @@
 """Finishes releases that are too large for one transaction."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 
 from penstock.base.clock import Clock
 from penstock.base.worker import Worker
@@ -21,11 +20,6 @@ class VisitorReleases:
         """on_stored: called after each commit; wakes the shipper."""
         self._database, self._clock, self._on_stored = database, clock, on_stored
         self.worker = Worker("visitor_releases", self._step, clock, period_s=_POLL_S)
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        async with self.worker.running():
-            yield
 
     def _step(self) -> float | None:
         now_ms = self._clock()

@@ -57,7 +57,7 @@ class LinksRoom(Room):
         return [
             self.click_buffer.running(),
             self.click_quota.worker.running(),
-            self.attribution.running(),
+            self.attribution.worker.running(),
         ]
 
 

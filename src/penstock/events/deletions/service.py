@@ -1,10 +1,9 @@
-"""Use cases for deletions. Methods except `running` block: call them from a worker thread."""
+"""Use cases for deletions. Methods block: call them from a worker thread."""
 
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -64,7 +63,9 @@ _TRIES = 20
 
 
 class DeletionService:
-    """Accepts deletions. A worker performs them one at a time, oldest first."""
+    """Accepts deletions. A worker performs them one at a time, oldest first, and resumes
+    interrupted ones.
+    """
 
     def __init__(
         self,
@@ -83,14 +84,6 @@ class DeletionService:
         self._forget_in_other_rooms, self._read_exports = forget_in_other_rooms, read_exports
         self._warehouse_deletion = WarehouseDeletion(core.warehouse, pause=lambda: None)
         self.worker = DeletionWorker(core, shipper, forget_in_other_rooms).worker
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Perform deletions during the context, including interrupted ones. Needs a running
-        shipper.
-        """
-        async with self.worker.running():
-            yield
 
     def request(self, actor: Caller, body: bytes) -> Deletion:
         """Accept a deletion and delete its identities. Events received later are not deleted.

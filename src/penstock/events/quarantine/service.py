@@ -78,7 +78,7 @@ class QuarantineService:
     async def record(self, refusals: Sequence[Refusal]) -> None:
         """Record refused items of a body whose other items were stored."""
         try:
-            await self._intake.record(refusals)
+            await self._intake.store(refusals)
         except Unavailable as error:
             log.warning("refusals_not_recorded", reason=error.code)
 

@@ -5,9 +5,6 @@ the event store. The limit is rounded to midnight UTC, so that reports do not ch
 minute. The same worker performs these deletions and deletions that people request.
 """
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.worker import Worker
@@ -26,12 +23,6 @@ class RetentionService:
         self.worker = Worker(
             "retention", self._step, clock, period_s=_EVERY_S, first_after_s=_AFTER_S
         )
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Delete old events during the context. Needs a running `DeletionService`."""
-        async with self.worker.running():
-            yield
 
     def _step(self) -> None:
         today_ms = self._clock() // _DAY_MS * _DAY_MS

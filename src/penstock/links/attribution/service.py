@@ -1,7 +1,6 @@
 """Attributes app opens to links, stores events and touches, and keeps the audit list."""
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from operator import attrgetter
 
 from anyio import to_thread
@@ -67,12 +66,6 @@ class AttributionService:
         self._attempts = RateLimiter(
             RatePolicy("resolve", quota=RESOLVES_PER_MINUTE, window_s=60), core.clock
         )
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Delete expired clicks, secrets and matches while the service runs."""
-        async with self.worker.running():
-            yield
 
     async def resolve(
         self, body: bytes, address: str, user_agent_header: str

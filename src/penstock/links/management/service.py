@@ -176,14 +176,8 @@ class LinkService:
             return store.link_of_slug(db, slug)
 
 
-def link_of_id(db: Connection, link_id: str) -> Link | None:
-    """Find an active or disabled link of any workspace, in the caller's transaction."""
-    return store.link_of_id(db, link_id)
-
-
-def link_of_slug(db: Connection, slug: str) -> Link | None:
-    """Find an active or disabled link of any workspace, in the caller's transaction."""
-    return store.link_of_slug(db, slug)
+link_of_id = store.link_of_id
+link_of_slug = store.link_of_slug
 
 
 def link_of_revision(db: Connection, link_id: str, revision: int) -> Link | None:
