@@ -403,7 +403,7 @@ def _is_public(item: Item) -> bool:
         case Claim():
             return item.trust <= Trust.PUBLIC
         case Refusal():
-            return item.is_public
+            return item.entry.is_public
         case Replay():
             return False
 

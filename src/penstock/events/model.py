@@ -7,8 +7,9 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from penstock.base.errors import Fault
-from penstock.base.ids import EventId, ScopeId, VisitorId, WebsiteId, WorkspaceId
+from penstock.base.ids import EventId, ScopeId, VisitorId, WebsiteId
 from penstock.events.device_clock import ClockReading
+from penstock.events.quarantine.model import QuarantineEntry
 from penstock.identity.model import Notice
 
 EMPTY: Mapping[str, Any] = {}
@@ -120,22 +121,11 @@ class Replay(NamedTuple):
 class Refusal(NamedTuple):
     """An item that validation refused, for the quarantine.
 
-    website_id: None if the workspace has no such website. origin: the route. content: JSON as sent;
-    None if it is not JSON or is too large to store. is_public: whether it came without a key, so
-    that anyone may have sent it. sender: details about the sender that are needed to read the item
-    again, such as its User-Agent. is_event: whether it counts as a received event. is_stored:
-    whether it is stored as well as counted.
+    is_event: whether it counts as a received event. is_stored: whether it is stored as well as
+    counted.
     """
 
-    workspace_id: WorkspaceId
-    website_id: WebsiteId | None
-    at_ms: int
-    origin: str
-    code: str
-    faults: tuple[Fault, ...]
-    content: str | None
-    is_public: bool
-    sender: Mapping[str, Any] = EMPTY
+    entry: QuarantineEntry
     is_event: bool = True
     is_stored: bool = True
 

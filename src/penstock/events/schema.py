@@ -13,7 +13,6 @@ from pydantic import (
     field_validator,
 )
 
-from penstock.base.errors import Fault
 from penstock.base.event_limits import MAX_BATCH_EVENTS, MAX_PATH_CHARS
 from penstock.base.paths import path_of_url, split_url
 from penstock.events.device_clock import by_server_clock, clock_reading
@@ -37,7 +36,7 @@ from penstock.events.fields import (
 from penstock.events.model import Status
 from penstock.http.lists import UnreadList
 from penstock.http.schema import Input, Record, RuleBroken
-from penstock.identity.model import Notice, Resolution
+from penstock.identity.model import Resolution
 
 _DROPPED = "How many events the sender had to drop before this one."
 
@@ -322,10 +321,6 @@ class WarningRecord(Record):
     code: str
     message: str
 
-    @classmethod
-    def all_of(cls, notices: Sequence[Notice]) -> tuple[Self, ...]:
-        return tuple(cls(code=notice.code, message=notice.message) for notice in notices)
-
 
 class EventRecord(Record):
     """The result for one event. A duplicate gets the IDs of the first event."""
@@ -345,10 +340,6 @@ class FaultRecord(Record):
     field: str = Field(description="Path in the item; empty for the item as a whole.")
     code: str
     message: str
-
-    @classmethod
-    def of(cls, fault: Fault) -> Self:
-        return cls(field=fault.field, code=fault.code, message=fault.message)
 
 
 class ItemRecord(Record):
@@ -393,8 +384,4 @@ class IdentifyRecord(Record):
 
     @classmethod
     def of(cls, resolution: Resolution) -> Self:
-        return cls(
-            visitor_id=resolution.visitor_id,
-            merged=resolution.merged,
-            warnings=WarningRecord.all_of(resolution.notices),
-        )
+        return cls.from_object(resolution, warnings=resolution.notices)

@@ -48,6 +48,7 @@ from penstock.identity.model import Claim, Resolution, redact
 from penstock.identity.trust import claim_trust
 
 T = TypeVar("T")
+R = TypeVar("R", bound=Receipt | Rejected)
 
 _RATE_WINDOW_S = 10
 _MAX_ITEMS_ON_LOOP = 10
@@ -147,7 +148,7 @@ class EventService:
         if "events" not in raw:
             event = await _compute_on(body, tracked_event, raw, context, user_agent)
             receipt = _receipt_of(await self._intake.submit([event]))
-            return [ItemResult(_receipt_for_sender(caller, event, receipt))]
+            return [ItemResult(_for_sender(caller, event, receipt))]
         if is_light(body, _MAX_VALUES_ON_LOOP) and _has_few_items(raw, named_website_id):
             batch = _read_tracked_batch(raw, context, user_agent)
         else:
@@ -290,23 +291,16 @@ def _receipt_of(results: Sequence[Receipt | Rejected]) -> Receipt:
     return result
 
 
-def _for_sender(
-    caller: Caller | None, event: NewEvent, result: Receipt | Rejected
-) -> Receipt | Rejected:
-    """Return a result as its sender may see it. `_receipt_for_sender` adapts receipts."""
-    if isinstance(result, Rejected):
-        return result
-    return _receipt_for_sender(caller, event, result)
-
-
-def _receipt_for_sender(caller: Caller | None, event: NewEvent, receipt: Receipt) -> Receipt:
-    """Return a receipt as its sender may see it.
+def _for_sender(caller: Caller | None, event: NewEvent, result: R) -> R:
+    """Return a result as its sender may see it.
 
     Senders without a key get back their own visitor ID, not the canonical ID.
     """
-    if caller is not None or receipt.visitor_id is None or event.visitor_id is None:
-        return receipt
-    return receipt._replace(visitor_id=VisitorId(event.visitor_id))
+    if caller is not None or event.visitor_id is None or not isinstance(result, Receipt):
+        return result
+    if result.visitor_id is None:
+        return result
+    return result._replace(visitor_id=VisitorId(event.visitor_id))
 
 
 def ship_rows(db: Connection, target: Target, rows: Sequence[str], now_ms: int) -> None:

@@ -24,7 +24,7 @@ from penstock.events.model import (
 )
 from penstock.events.property_keys import PropertyKeys
 from penstock.events.quarantine import store as quarantine_store
-from penstock.events.quarantine.model import QuarantineEntry, QuarantineLimits, Reason
+from penstock.events.quarantine.model import QuarantineLimits
 from penstock.events.rows import event_row
 from penstock.identity import service as identity
 from penstock.identity.model import Claim, Notice, Resolution, Trust, is_placeholder
@@ -143,7 +143,7 @@ def store_items(
     )
     refusals = [item for item in items if isinstance(item, Refusal)]
     dropped = quarantine_store.add(
-        connection, [_entry(refusal) for refusal in refusals if refusal.is_stored], limits
+        connection, [refusal.entry for refusal in refusals if refusal.is_stored], limits
     )
     counts = _counts(items, outcomes, dropped)
     store.add_counts(connection, counts)
@@ -243,22 +243,6 @@ def _repeat_outcome(
     return Receipt(Status.DUPLICATE, first.event_id, first.visitor_id, warnings)
 
 
-def _entry(refusal: Refusal) -> QuarantineEntry:
-    return QuarantineEntry(
-        number=0,
-        workspace_id=refusal.workspace_id,
-        website_id=refusal.website_id,
-        at_ms=refusal.at_ms,
-        reason=Reason.REFUSED,
-        origin=refusal.origin,
-        code=refusal.code,
-        faults=refusal.faults,
-        sender=refusal.sender,
-        content=refusal.content,
-        is_public=refusal.is_public,
-    )
-
-
 _ACCEPTED = EventCounts(received=1, waiting=1)
 _DUPLICATE = EventCounts(received=1, duplicates=1)
 _REFUSED = EventCounts(received=1, refused=1)
@@ -287,10 +271,10 @@ def _counts(
                 changes[event.website_id, _LOST_ON_DEVICE] += event.dropped_before
             if event is not item:
                 changes[event.website_id, _REPLAYED] += 1
-        elif isinstance(item, Refusal) and item.is_event and item.website_id is not None:
-            changes[item.website_id, _REFUSED] += 1
+        elif isinstance(item, Refusal) and item.is_event and (site := item.entry.website_id):
+            changes[site, _REFUSED] += 1
             if not item.is_stored:
-                changes[item.website_id, _DROPPED] += 1
+                changes[site, _DROPPED] += 1
     counts = {website_id: EventCounts(dropped=number) for website_id, number in dropped.items()}
     for (website_id, change), times in changes.items():
         counts[website_id] = counts.get(website_id, EventCounts()).plus(change, times)

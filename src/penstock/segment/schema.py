@@ -108,16 +108,17 @@ class SegmentRecord(Record):
     def from_results(cls, results: Sequence[CallResult]) -> Self:
         return cls(
             rejected=tuple(
-                RejectedRecord(
+                RejectedRecord.from_object(
+                    result,
                     index=index,
-                    errors=tuple(map(FaultRecord.of, result.rejected.faults)),
+                    errors=result.rejected.faults,
                     more_errors=result.rejected.more_faults,
                 )
                 for index, result in enumerate(results)
                 if result.rejected is not None
             ),
             warnings=tuple(
-                CallWarningRecord(index=index, code=warning.code, message=warning.message)
+                CallWarningRecord.from_object(warning, index=index)
                 for index, result in enumerate(results)
                 for warning in result.warnings
             ),

@@ -15,6 +15,7 @@ from penstock.events.batch import ItemResult, within_body_limit
 from penstock.events.fields import EventValidationContext
 from penstock.events.intake import Intake
 from penstock.events.model import NewEvent, Receipt, Refusal, Rejected
+from penstock.events.quarantine.model import QuarantineEntry
 from penstock.events.quarantine.service import MAX_PER_BODY, QuarantineService, content_of
 from penstock.events.service import EventService
 from penstock.events.transaction import Outcome
@@ -130,7 +131,8 @@ class SegmentService:
         try:
             sent = self._sent_calls(post, sender, raw)
         except Invalid as error:
-            await self._quarantine.record([self._refusal_of_body(sender, post.path, error)])
+            entry = self._entry(sender, post.path, error.faults)
+            await self._quarantine.record([Refusal(entry, is_event=False)])
             raise
         number = len(sent.unread)
         self._events.count_items(sender.website, number, is_public=not sender.is_trusted)
@@ -189,44 +191,31 @@ class SegmentService:
         defaults = {"sentAt": raw["sentAt"]} if "sentAt" in raw else {}
         return SentCalls(sender, post.path, user_agent, calls, defaults, {})
 
-    def _refusal_of_body(self, sender: Sender, path: str, error: Invalid) -> Refusal:
-        """Build a quarantine entry for a body that does not contain calls."""
-        return Refusal(
-            workspace_id=sender.website.workspace_id,
-            website_id=sender.website.id,
-            at_ms=self._clock(),
-            origin=path,
-            code=error.code,
-            faults=error.faults,
-            content=None,
-            is_public=not sender.is_trusted,
-            is_event=False,
-        )
-
     def _refusals(self, sent: SentCalls, rejected: Mapping[int, ItemResult]) -> list[Refusal]:
         """Build quarantine entries for the rejected calls in a body."""
-        website, refusals = sent.sender.website, list[Refusal]()
+        refusals = list[Refusal]()
         for number, (index, result) in enumerate(rejected.items()):
             try:
                 call = sent.read(index)
             except Invalid:  # the call is too large
                 call = None
-            refusals.append(
-                Refusal(
-                    workspace_id=website.workspace_id,
-                    website_id=website.id,
-                    at_ms=self._clock(),
-                    origin=sent.path,
-                    code=Invalid.code,
-                    faults=result.faults,
-                    content=content_of(call),
-                    is_public=not sent.sender.is_trusted,
-                    sender=replay_sender(call, sent.sender, sent.user_agent),
-                    is_event=is_event(call),
-                    is_stored=number < MAX_PER_BODY,
-                )
+            entry = self._entry(sent.sender, sent.path, result.faults)._replace(
+                content=content_of(call), sender=replay_sender(call, sent.sender, sent.user_agent)
             )
+            refusals.append(Refusal(entry, is_event(call), is_stored=number < MAX_PER_BODY))
         return refusals
+
+    def _entry(self, sender: Sender, path: str, faults: tuple[Fault, ...]) -> QuarantineEntry:
+        """Build a quarantine entry without content, for a call or a whole body."""
+        return QuarantineEntry(
+            workspace_id=sender.website.workspace_id,
+            website_id=sender.website.id,
+            at_ms=self._clock(),
+            origin=path,
+            code=Invalid.code,
+            faults=faults,
+            is_public=not sender.is_trusted,
+        )
 
 
 def _read_calls(sent: SentCalls, context: CallContext) -> ReadCalls:

@@ -9,6 +9,7 @@ from penstock.accounts.model import Caller
 from penstock.accounts.websites.service import WebsiteService
 from penstock.activity.personal_data.schema import PersonalDataLine, PersonQuery
 from penstock.activity.schema import StoredEventRecord
+from penstock.activity.visitors.schema import LinkedUserRecord, MergeRecord
 from penstock.base.clock import iso
 from penstock.base.errors import Fault, NotFound
 from penstock.base.ids import ScopeId
@@ -97,23 +98,9 @@ def _identity(profile: Profile) -> Iterator[StoredRecord]:
         },
     )
     if profile.user is not None:
-        yield (
-            "user",
-            {
-                "userId": profile.user.user_id,
-                "traits": profile.user.traits,
-                "since": iso(profile.user.since_ms),
-            },
-        )
+        yield "user", LinkedUserRecord.model_validate(profile.user).model_dump()
     for merge in profile.absorbed:
-        yield (
-            "merge",
-            {
-                "visitorId": merge.visitor_id,
-                "userId": merge.user_id,
-                "mergedAt": iso(merge.merged_at_ms),
-            },
-        )
+        yield "merge", MergeRecord.model_validate(merge).model_dump()
 
 
 def _line(kind: str, data: Mapping[str, Any]) -> bytes:

@@ -15,11 +15,8 @@ class WebsiteQuery(Query):
     ] = None
 
 
-class TimelineQuery(PageQuery):
-    website_id: Annotated[
-        str | None,
-        Field(description="Required if several websites have a visitor with this ID."),
-    ] = None
+class TimelineQuery(WebsiteQuery, PageQuery):
+    pass
 
 
 class VisitorsQuery(PageQuery):

@@ -195,7 +195,6 @@ class Outbox:
             return {}
         fault = Fault("", UNSHIPPABLE, row.message)
         entry = QuarantineEntry(
-            number=0,
             workspace_id=workspace_id,
             website_id=website_id,
             at_ms=self._clock(),
@@ -203,7 +202,6 @@ class Outbox:
             origin=target,
             code=fault.code,
             faults=(fault,),
-            sender={},
             content=row.line,
         )
         dropped = quarantine_store.add(connection, [entry], self._limits)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from penstock.base.errors import Fault
@@ -35,24 +36,25 @@ class QuarantineLimits(NamedTuple):
 class QuarantineEntry(NamedTuple):
     """An item, a body or a warehouse row in the quarantine.
 
-    number: increases with each entry. website_id: None if the workspace has no such website.
-    origin: the route, or the warehouse table. code: code of the problem document; `invalid` for an
-    item of a batch. content: JSON as sent, or the row; None for a body that is not JSON, for a
-    whole batch, and for content that is too large. sender: details about the sender that are needed
-    to read the content again, such as its User-Agent. is_public: see `Refusal`.
+    number: increases with each entry; 0 until the entry is stored. website_id: None if the
+    workspace has no such website. origin: the route, or the warehouse table. code: code of the
+    problem document; `invalid` for an item of a batch. content: JSON as sent, or the row; None for
+    a body that is not JSON, for a whole batch, and for content that is too large. sender: details
+    about the sender that are needed to read the content again, such as its User-Agent. is_public:
+    whether it came without a key, so that anyone may have sent it.
     """
 
-    number: int
     workspace_id: WorkspaceId
     website_id: WebsiteId | None
     at_ms: int
-    reason: Reason
     origin: str
     code: str
     faults: tuple[Fault, ...]
-    sender: Mapping[str, Any]
-    content: str | None
+    content: str | None = None
     is_public: bool = False
+    sender: Mapping[str, Any] = MappingProxyType({})
+    reason: Reason = Reason.REFUSED
+    number: int = 0
 
 
 def is_replayable(entry: QuarantineEntry) -> bool:

@@ -108,12 +108,13 @@ class QuarantineService:
         item = self._object_or_none(body)
         is_batch = isinstance(item, dict) and "events" in item
         faults = error.faults or (Fault("", error.code, error.detail),)
-        refusal = self._refusal(route, item, error.code, faults, workspace_id, sender)
-        if refusal is None:
+        entry = self._entry(route, item, error.code, faults, workspace_id, sender)
+        if entry is None:
             return []
         if is_batch:
-            return [refusal._replace(is_event=False)]
-        return [refusal._replace(content=content_of(item))]
+            return [Refusal(entry, is_event=False)]
+        is_event = route in EVENT_ROUTES and item is not None
+        return [Refusal(entry._replace(content=content_of(item)), is_event)]
 
     def _refusals_of_items(
         self,
@@ -136,13 +137,14 @@ class QuarantineService:
                 content = content_of(item)
             except Invalid:  # The item is too large.
                 item = defaults
-            refusal = self._refusal(route, item, Invalid.code, result.faults, workspace_id, sender)
-            if refusal is not None:
+            entry = self._entry(route, item, Invalid.code, result.faults, workspace_id, sender)
+            if entry is not None:
+                is_event = route in EVENT_ROUTES and item is not None
                 is_stored = len(refusals) < MAX_PER_BODY
-                refusals.append(refusal._replace(content=content, is_stored=is_stored))
+                refusals.append(Refusal(entry._replace(content=content), is_event, is_stored))
         return refusals
 
-    def _refusal(
+    def _entry(
         self,
         route: str,
         item: Any,
@@ -150,8 +152,8 @@ class QuarantineService:
         faults: tuple[Fault, ...],
         workspace_id: WorkspaceId | None,
         sender: Mapping[str, Any],
-    ) -> Refusal | None:
-        """Return an item's refusal, without content; None if its workspace is not known."""
+    ) -> QuarantineEntry | None:
+        """Return an item's entry, without content; None if its workspace is not known."""
         website_id = item.get("websiteId") if isinstance(item, Mapping) else None
         website = self._websites.find_website(website_id) if isinstance(website_id, str) else None
         if website is not None and workspace_id not in (None, website.workspace_id):
@@ -159,17 +161,15 @@ class QuarantineService:
         owner = website.workspace_id if website else workspace_id
         if owner is None:
             return None
-        return Refusal(
+        return QuarantineEntry(
             workspace_id=owner,
             website_id=website.id if website else None,
             at_ms=self._clock(),
             origin=route,
             code=code,
             faults=faults,
-            content=None,
             is_public=workspace_id is None,
             sender=sender,
-            is_event=route in EVENT_ROUTES and item is not None,
         )
 
     def _object_or_none(self, body: bytes) -> dict[str, Any] | None:
