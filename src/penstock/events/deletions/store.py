@@ -16,7 +16,7 @@ from penstock.events.deletions.model import (
     deletion_gap,
     retention_gap,
 )
-from penstock.metadb.pages import page_of
+from penstock.metadb.pages import listing_of, newest_first
 from penstock.metadb.rows import record_of, row_values
 from penstock.metadb.tables import deletion_websites, deletions
 
@@ -124,10 +124,8 @@ def page(
     selected = select(deletions).where(deletions.c.workspace_id == workspace_id)
     if website_id is not None:
         selected = selected.where(deletions.c.website_id == website_id)
-    rows, total = page_of(
-        connection, selected.order_by(deletions.c.created_at.desc(), deletions.c.id.desc()), page
-    )
-    return Listing([record_of(row, Deletion) for row in rows], page, total)
+    newest = selected.order_by(*newest_first(deletions))
+    return listing_of(connection, newest, page, lambda row: record_of(row, Deletion))
 
 
 def latest_of_people(connection: Connection, workspace_id: WorkspaceId, now_ms: int) -> int | None:

@@ -179,33 +179,12 @@ def completed(job: ImportJob) -> ImportJob:
     return replace(job, state=ImportState.FAILED, error=error)
 
 
-class UnfinishedImport(NamedTuple):
-    """An import that is not finished, without the content of its mapping.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnfinishedImport(ImportJob):
+    """An import that is not finished, without its mapping. workspace, website: their names."""
 
-    workspace, website: their names. sent_by and revision: as in `ImportJob`.
-    """
-
-    id: ImportId
-    workspace_id: WorkspaceId
     workspace: str
     website: str
-    state: ImportState
-    format: str
-    lines_read: int
-    revision: int
-    created_at_ms: int
-    file_name: str | None = None
-    sent_by: str | None = None
-
-    @property
-    def is_staged(self) -> bool:
-        """Whether the import has a dry run and has not been started."""
-        return self.state in STAGED
-
-    @property
-    def expires_at_ms(self) -> int:
-        """When the file is removed, unless the import is started before then."""
-        return self.created_at_ms + STAGED_MS
 
 
 class Reject(NamedTuple):

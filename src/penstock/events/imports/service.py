@@ -320,9 +320,7 @@ def operator_cancel(database: Database, import_id: str, now_ms: int) -> bool:
     return bool(matches)
 
 
-def _cancel(
-    database: Database, db: Connection, unfinished: ImportJob | UnfinishedImport, now_ms: int
-) -> bool:
+def _cancel(database: Database, db: Connection, unfinished: ImportJob, now_ms: int) -> bool:
     """Cancel an import, and wake the workers of all nodes. Returns False if it is finished."""
     is_ended = store.end(db, unfinished, UNFINISHED, ImportState.CANCELLED, now_ms)
     for topic in (TOPIC, DRY_RUNS_TOPIC):

@@ -34,7 +34,7 @@ from penstock.events.imports.model import (
     UnfinishedImport,
 )
 from penstock.events.redaction import redact
-from penstock.metadb.pages import page_of
+from penstock.metadb.pages import listing_of, newest_first
 from penstock.metadb.rows import record_of, row_values
 from penstock.metadb.tables import (
     import_rejects,
@@ -60,7 +60,8 @@ _HAS_TEXT = or_(
     import_rejects.c.line_text.is_not(None), cast(import_rejects.c.errors, Text).startswith("{")
 )
 """SQL condition: the text of a rejected line is stored. Earlier versions stored it in `errors`."""
-_WITHOUT_MAPPING = [column for column in imports.c if column is not imports.c.mapping]
+_LISTED = [null().label("mapping") if each is imports.c.mapping else each for each in imports.c]
+"""Columns of an import, without the content of its mapping."""
 
 
 def add(connection: Connection, job: ImportJob) -> None:
@@ -123,14 +124,11 @@ def page(
     connection: Connection, workspace_id: WorkspaceId, website_id: str | None, page: Page
 ) -> Listing[ImportJob]:
     """List imports, newest first, without their mappings."""
-    selected = select(*_WITHOUT_MAPPING, null().label("mapping"))
-    selected = selected.where(imports.c.workspace_id == workspace_id)
+    selected = select(*_LISTED).where(imports.c.workspace_id == workspace_id)
     if website_id is not None:
         selected = selected.where(imports.c.website_id == website_id)
-    rows, total = page_of(
-        connection, selected.order_by(imports.c.created_at.desc(), imports.c.id.desc()), page
-    )
-    return Listing([record_of(row, ImportJob) for row in rows], page, total)
+    newest = selected.order_by(*newest_first(imports))
+    return listing_of(connection, newest, page, lambda row: record_of(row, ImportJob))
 
 
 def rejects(connection: Connection, job: ImportJob, page: Page) -> Listing[Reject]:
@@ -232,7 +230,7 @@ def unfinished_imports(
     c = imports.c
     query = (
         select(
-            *_WITHOUT_MAPPING,
+            *_LISTED,
             workspaces.c.name.label("workspace"),
             websites.c.name.label("website"),
         )
@@ -257,7 +255,7 @@ def finished_among(connection: Connection, import_ids: Collection[str]) -> Seque
 
 def end(
     connection: Connection,
-    unfinished: ImportJob | UnfinishedImport,
+    unfinished: ImportJob,
     before: Collection[ImportState],
     state: ImportState,
     now_ms: int,

@@ -11,6 +11,7 @@ from penstock.base.errors import Fault
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.events.quarantine.model import QuarantineEntry, QuarantineLimits, Reason
+from penstock.metadb.pages import listing_of
 from penstock.metadb.rows import record_values
 from penstock.metadb.tables import quarantine, websites
 from penstock.warehouse.work import check_limits
@@ -129,11 +130,7 @@ def page(
     website_id: None for the whole workspace. with_unknown: see `QuarantineService.page`.
     """
     own = _of(workspace_id, website_id, with_unknown=with_unknown)
-    total = connection.execute(select(func.count()).select_from(quarantine).where(*own))
-    rows = connection.execute(
-        select(*_ENTRY).where(*own).order_by(c.id.desc()).offset(page.offset).limit(page.size)
-    )
-    return Listing([_entry(row) for row in rows], page, total.scalar_one())
+    return listing_of(connection, select(*_ENTRY).where(*own).order_by(c.id.desc()), page, _entry)
 
 
 def after(

@@ -20,7 +20,7 @@ from penstock.events.imports.dry_runs.worker import TOPIC, DryRunWorker
 from penstock.events.imports.formats.schema import CompleteMapping
 from penstock.events.imports.formats.table import mapping_fault, reader_named
 from penstock.events.imports.mappings.service import find_equal_mapping
-from penstock.events.imports.model import ImportJob, ImportState
+from penstock.events.imports.model import STAGED_MS, ImportJob, ImportState
 from penstock.http.scopes import KeyScope
 
 _MAX_STAGED, _MAX_STAGED_OF_KEY = 20, 10
@@ -55,7 +55,7 @@ class DryRunService:
             f"Start or cancel one, such as {usable[0].id}."
             if usable
             else "Ask a member to start or cancel one, or wait: the oldest is removed at "
-            f"{iso(files[0].expires_at_ms)}."
+            f"{iso(files[0].created_at_ms + STAGED_MS)}."
         )
         raise Conflict(
             f"{reached} that nobody has started, the limit. {way_out}",

@@ -99,7 +99,7 @@ class DryRunWorker(FileWorker[_Check]):
             self._on_started()
         now_ms, waiting = self._clock(), list[UnfinishedImport]()
         for each in unfinished:
-            if each.is_staged and each.expires_at_ms <= now_ms:
+            if each.expires_at_ms is not None and each.expires_at_ms <= now_ms:
                 # The file goes first: a full disk has room for the record only then.
                 self.files.remove(each.id)
                 self._end(each, ImportState.CANCELLED, _NOT_STARTED)
