@@ -10,8 +10,6 @@ from contextlib import suppress
 from functools import cache, partial
 from typing import Any, Protocol, TypeVar
 
-from sqlalchemy import Connection
-
 from penstock.accounts.identity_secrets.service import IdentitySecretService
 from penstock.accounts.keys.service import KeyService, require_website_of_key
 from penstock.accounts.model import Caller, Website
@@ -36,7 +34,7 @@ from penstock.events.fields import (
     require_own_website,
 )
 from penstock.events.intake import Intake
-from penstock.events.model import NewEvent, Receipt, Rejected, Target
+from penstock.events.model import NewEvent, Receipt, Rejected
 from penstock.events.schema import EventBatch, Identify, TrackBatch
 from penstock.events.server_events import OwnedWebsite, server_event, transaction
 from penstock.events.tracked_events import tracked_event
@@ -47,6 +45,7 @@ from penstock.http.rate_limiter import RateLimiter
 from penstock.identity.model import Claim, Resolution, redact
 from penstock.identity.trust import claim_trust
 
+ship_rows = store.put_rows_in_outbox
 T = TypeVar("T")
 R = TypeVar("R", bound=Receipt | Rejected)
 
@@ -301,14 +300,6 @@ def _for_sender(caller: Caller | None, event: NewEvent, result: R) -> R:
     if result.visitor_id is None:
         return result
     return result._replace(visitor_id=VisitorId(event.visitor_id))
-
-
-def ship_rows(db: Connection, target: Target, rows: Sequence[str], now_ms: int) -> None:
-    """Put rows of a warehouse table into the outbox, in the caller's transaction.
-
-    rows: JSON objects as strings.
-    """
-    store.put_rows_in_outbox(db, target, rows, now_ms)
 
 
 def _number_of_items(raw: RawItem) -> int:

@@ -31,6 +31,9 @@ from penstock.events.server_events import server_event, transaction
 from penstock.events.tracked_events import tracked_event
 
 _MAX_DIGITS = 18
+_NOT_REPLAYABLE = Fault(
+    "", "not_replayable", "Only a single event whose content is stored can be replayed."
+)
 
 ReadCall = Callable[[Any, Website, Mapping[str, Any], EventValidationContext], NewEvent]
 """Reads a tracking protocol call from its JSON, its website and the stored sender values."""
@@ -121,15 +124,7 @@ class Replayer:
         Raises `Invalid` if the event is still invalid or the entry cannot be replayed.
         """
         if not is_replayable(entry):
-            raise Invalid(
-                [
-                    Fault(
-                        "",
-                        "not_replayable",
-                        "Only a single event whose content is stored can be replayed.",
-                    )
-                ]
-            )
+            raise Invalid([_NOT_REPLAYABLE])
         raw = json.decode(entry.content or "")
         context = EventValidationContext(
             entry.at_ms,

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from pydantic.alias_generators import to_camel
 from sqlalchemy import Connection
@@ -12,7 +13,7 @@ from penstock.accounts.audit.model import Action
 from penstock.accounts.model import Caller, Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.errors import Conflict, Malformed, NotFound, StoreConflict
-from penstock.base.ids import LinkId, WorkspaceId, new_id
+from penstock.base.ids import LinkId, WebsiteId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
 from penstock.core import Core
 from penstock.http.bodies import parse_model
@@ -33,7 +34,10 @@ _CACHE_S = 1.0
 
 
 class LinkService:
-    """Creates, lists and changes links. url_rules: the validation context for links.
+    """Creates, lists and changes links.
+
+    url_rules: the validation context for links. by_slug: links by slug; a service that changes
+    links announces it here and forgets them.
 
     Methods raise `NotFound` if a link is unknown or belongs to another workspace.
     """
@@ -42,7 +46,7 @@ class LinkService:
         self._database, self._websites, self._clock = core.database, websites, core.clock
         settings = core.settings
         self.url_rules = WebUrlRules(settings.link_urls, settings.links_to_private_hosts)
-        self._by_slug: RecordCache[str, Link] = RecordCache(core.database, "links", _CACHE_S)
+        self.by_slug: RecordCache[str, Link] = RecordCache(core.database, "links", _CACHE_S)
 
     def create(self, workspace_id: WorkspaceId, body: bytes) -> Link:
         """Create a link.
@@ -52,15 +56,7 @@ class LinkService:
         """
         form = parse_model(body, NewLink, self.url_rules)
         website = self._websites.app(workspace_id, form.website_id)
-        now_ms = self._clock()
-        link = Link(
-            id=LinkId(new_id("lnk", now_ms)),
-            workspace_id=workspace_id,
-            website_id=website.id,
-            created_at_ms=now_ms,
-            updated_at_ms=now_ms,
-            **form.values(),
-        )
+        link = new_link(website.id, workspace_id, form.values(), self._clock())
         try:
             with self._database.write() as db:
                 store.add_links(db, [link])
@@ -113,8 +109,8 @@ class LinkService:
             if changed := _changed_fields(before, after):
                 target = f"{after.id} {after.slug}: {', '.join(changed)}"
                 audit.record(db, actor, Action.LINK_CHANGED, target, now_ms)
-            self._by_slug.announce(db)
-        self._by_slug.forget(after.slug)
+            self.by_slug.announce(db)
+        self.by_slug.forget(after.slug)
         return after
 
     def find(self, workspace_id: WorkspaceId, link_id: str) -> Link:
@@ -140,14 +136,6 @@ class LinkService:
             )
         return listing.data
 
-    def announce(self, db: Connection) -> None:
-        """Make other nodes reload the links that another service changes in this transaction."""
-        self._by_slug.announce(db)
-
-    def forget(self, slug: str) -> None:
-        """Drop a link from the cache after another service of this node has changed it."""
-        self._by_slug.forget(slug)
-
     def revisions(
         self, workspace_id: WorkspaceId, link_id: str, page: Page
     ) -> Listing[LinkRevisionRecord]:
@@ -163,9 +151,9 @@ class LinkService:
 
     async def find_public(self, slug: str) -> tuple[Link, Website] | None:
         """Find an active link of any workspace, and its app. Does not block the event loop."""
-        link = self._by_slug.get(slug)
+        link = self.by_slug.get(slug)
         if link is None and SLUG.fullmatch(slug):
-            link = await self._by_slug.fetch(slug, partial(self._read, slug))
+            link = await self.by_slug.fetch(slug, partial(self._read, slug))
         if link is None or not link.is_active:
             return None
         website = await self._websites.find_website_async(link.website_id)
@@ -174,6 +162,20 @@ class LinkService:
     def _read(self, slug: str) -> Link | None:
         with self._database.read() as db:
             return store.link_of_slug(db, slug)
+
+
+def new_link(
+    website_id: WebsiteId, workspace_id: WorkspaceId, values: Mapping[str, Any], now_ms: int
+) -> Link:
+    """Return a link that is not stored yet. values: fields, as `NewLink.values` returns them."""
+    return Link(
+        id=LinkId(new_id("lnk", now_ms)),
+        workspace_id=workspace_id,
+        website_id=website_id,
+        created_at_ms=now_ms,
+        updated_at_ms=now_ms,
+        **values,
+    )
 
 
 link_of_id = store.link_of_id

@@ -13,14 +13,14 @@ from penstock.accounts.audit.model import Action
 from penstock.accounts.model import Caller
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.errors import Conflict, Fault, Invalid, NotFound, StoreConflict
-from penstock.base.ids import LinkId, WebsiteId, WorkspaceId, new_id
+from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.core import Core
 from penstock.http.schema import faults_of
 from penstock.links.management import store
 from penstock.links.management.addresses import WebUrlRules
 from penstock.links.management.csv_file import CsvRow, read_csv
 from penstock.links.management.schema import LinkRow, LinkUploadRecord, RowFaultRecord
-from penstock.links.management.service import LinkService
+from penstock.links.management.service import LinkService, new_link
 from penstock.links.model import Link
 
 _MAX_LISTED_FAULTS = 1_000
@@ -97,7 +97,7 @@ class LinkUploader:
                     raise Invalid([_row_fault(*fault) for fault in plan.sorted_faults()])
                 store.add_links(db, plan.added)
                 store.update_links(db, plan.changed)
-                self._links.announce(db)
+                self._links.by_slug.announce(db)
                 if plan.added or plan.changed:
                     target = f"CSV: {upload.created} created, {upload.updated} updated"
                     audit.record(db, actor, Action.LINK_CHANGED, target, now_ms)
@@ -107,7 +107,7 @@ class LinkUploader:
                 code="slug_taken",
             ) from None
         for _, link in plan.changed:
-            self._links.forget(link.slug)
+            self._links.by_slug.forget(link.slug)
         return upload
 
     def _apps(self, workspace_id: WorkspaceId, rows: Sequence[ValidRow]) -> Mapping[str, WebsiteId]:
@@ -174,7 +174,8 @@ def _plan(
                 plan.changed.append((link, after))
         else:
             app_id = apps[row.website_id or ""]
-            plan.added.append(_new_link(workspace_id, app_id, row, now_ms))
+            values = {**row.values(), "slug": row.slug}
+            plan.added.append(new_link(app_id, workspace_id, values, now_ms))
     return plan
 
 
@@ -200,15 +201,3 @@ def _change_faults(row: LinkRow, link: Link, workspace_id: WorkspaceId) -> list[
         for name, (value, stored) in fixed.items()
         if value not in (None, stored)
     ]
-
-
-def _new_link(workspace_id: WorkspaceId, website_id: WebsiteId, row: LinkRow, now_ms: int) -> Link:
-    return Link(
-        id=LinkId(new_id("lnk", now_ms)),
-        workspace_id=workspace_id,
-        website_id=website_id,
-        slug=row.slug,
-        created_at_ms=now_ms,
-        updated_at_ms=now_ms,
-        **row.values(),
-    )

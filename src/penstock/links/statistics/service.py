@@ -1,9 +1,8 @@
 """Link statistics, counted in the warehouse."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.base.clock import LATEST_MS, iso_or_none
 from penstock.base.errors import Unavailable
@@ -23,8 +22,7 @@ from penstock.warehouse.client import WaitUntilShipped
 from penstock.warehouse.queries import load
 
 
-@dataclass(slots=True)
-class Counts:
+class Counts(NamedTuple):
     """Counts for a link. Clicks and scans exclude robots.
 
     unique_clicks: clicks that are a browser's first click on the link that day.
@@ -40,9 +38,6 @@ class Counts:
     @property
     def conversion(self) -> float | None:
         return rate(self.installs, self.clicks)
-
-
-_COUNT_NAMES = tuple(field.name for field in fields(Counts))
 
 
 class StatisticsService:
@@ -133,12 +128,8 @@ class StatisticsService:
             "end": end_ms,
             "edges": edges[:-1],
         }
-        parts: dict[str, dict[str, Counts]] = {
-            "bucket": {},
-            "platform": {},
-            "country": {},
-            "method": {},
-        }
+        names = ("bucket", "platform", "country", "method")
+        parts: dict[str, dict[str, Counts]] = {name: {} for name in names}
         for part, value, *counts in self._query("link_statistics", parameters):
             parts[part][value] = Counts(*counts)
         return parts
@@ -171,8 +162,4 @@ class StatisticsService:
 
 
 def _sum(addends: Iterable[Counts]) -> Counts:
-    total = Counts()
-    for counts in addends:
-        for name in _COUNT_NAMES:
-            setattr(total, name, getattr(total, name) + getattr(counts, name))
-    return total
+    return Counts(*map(sum, zip(Counts(), *addends, strict=True)))

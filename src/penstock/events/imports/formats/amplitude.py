@@ -30,8 +30,10 @@ from penstock.events.imports.formats.reader import Guide
 _PAGE_VIEW, _SCREEN_VIEW = "[Amplitude] Page Viewed", "[Amplitude] Screen Viewed"
 _COLUMNS = {"country": "country", "region": "region", "os_name": "os"}
 _FIELDS = {"[Amplitude] Page URL": "url", "referrer": "referrer", **UTM}
-_PAGE_FIELDS = {"[Amplitude] Page Path": "path", "[Amplitude] Page Title": "title"}
-_SCREEN_FIELDS = {"[Amplitude] Screen Name": "screen"}
+_FIELDS_OF_EVENTS = {
+    _PAGE_VIEW: {"[Amplitude] Page Path": "path", "[Amplitude] Page Title": "title"},
+    _SCREEN_VIEW: {"[Amplitude] Screen Name": "screen"},
+}
 _CONTEXT = (
     *("city", "dma", "language", "platform", "version_name", "start_version", "os_version"),
     *("device_type", "device_family", "device_brand", "device_manufacturer", "device_model"),
@@ -59,10 +61,7 @@ def _line(values: Values) -> Any:
         line["externalSessionId"] = session_id
     properties = dict(object_of(values, "event_properties"))
     line |= take(dict(values), _COLUMNS) | take(properties, _FIELDS)
-    if event == _PAGE_VIEW:
-        line |= take(properties, _PAGE_FIELDS)
-    elif event == _SCREEN_VIEW:
-        line |= take(properties, _SCREEN_FIELDS)
+    line |= take(properties, _FIELDS_OF_EVENTS.get(event, {}))
     line |= event_type(line, event, _PAGE_VIEW)
     return line | {"properties": _properties(properties, values, user_properties)}
 

@@ -95,10 +95,6 @@ def read_field_names(names: list[str]) -> ReadCells:
     return cells_of_fields(_columns(names), {"type": "event"})
 
 
-def _rows(path: Path, limits: ReaderLimits) -> Iterator[Row]:
-    return csv_rows(path, limits, read_field_names)
-
-
 def csv_rows(path: Path, limits: ReaderLimits, read_names: ReadNames) -> Iterator[Row]:
     """Yield every row after the header as a JSON object.
 
@@ -328,7 +324,7 @@ CSV = Reader(
         "/api/docs#post-api-imports",
     ),
     head_problem=lambda head: csv_problem(head, read_field_names, _EXPECTED),
-    read_rows=_rows,
+    read_rows=lambda path, limits: csv_rows(path, limits, read_field_names),
     sample=_sample,
     mapped=_mapped,
 )

@@ -110,10 +110,14 @@ def guess_mapping(sample: Sample) -> ImportMapping:
     columns = [_column(sample, index) for index in range(min(len(sample.columns), MAX_COLUMNS))]
     uses: dict[str, MappedColumn] = {}
     _guess_time(columns, uses)
-    _guess_type(columns, uses)
-    _guess_ids(columns, uses)
-    _guess_named(columns, uses, Use.EVENT, _EVENTS, _is_short_text)
-    _guess_named(columns, uses, Use.PROPERTIES, _OBJECTS, _are_objects)
+    for use, names, fits in (
+        (Use.TYPE, _TYPES, _are_types),
+        (Use.USER, _USERS, _are_ids),
+        (Use.VISITOR, _VISITORS, _are_ids),
+        (Use.EVENT, _EVENTS, _is_short_text),
+        (Use.PROPERTIES, _OBJECTS, _are_objects),
+    ):
+        _guess_named(columns, uses, use, names, fits)
     _guess_fields(columns, uses)
     _guess_attempt(columns, uses, sample)
     return ImportMapping(columns=_unique(uses.get(each.name) or _other(each) for each in columns))
@@ -135,7 +139,7 @@ def _guess_named(
     uses: dict[str, MappedColumn],
     use: Use,
     names: Sequence[str],
-    fits: Callable[[Sequence[Any]], bool] = lambda _: True,
+    fits: Callable[[Sequence[Any]], bool],
 ) -> _Column | None:
     """Give the use to the column whose name comes first in the list of names."""
     for name in names:
@@ -216,16 +220,8 @@ def _is_time(value: Any, unit: TimeUnit, time_format: str | None) -> bool:
         return False
 
 
-def _guess_type(columns: Sequence[_Column], uses: dict[str, MappedColumn]) -> None:
-    _guess_named(
-        columns, uses, Use.TYPE, _TYPES,
-        lambda values: bool(values) and {str(value).lower() for value in values} <= _TYPE_VALUES,
-    )  # fmt: skip
-
-
-def _guess_ids(columns: Sequence[_Column], uses: dict[str, MappedColumn]) -> None:
-    _guess_named(columns, uses, Use.USER, _USERS, _are_ids)
-    _guess_named(columns, uses, Use.VISITOR, _VISITORS, _are_ids)
+def _are_types(values: Sequence[Any]) -> bool:
+    return bool(values) and {str(value).lower() for value in values} <= _TYPE_VALUES
 
 
 def _are_ids(values: Sequence[Any]) -> bool:

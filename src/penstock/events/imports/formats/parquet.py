@@ -185,10 +185,6 @@ def _lines(output: IO[bytes], max_bytes: int) -> Iterator[bytes | None]:
         waits = 0
 
 
-def _rows(path: Path, limits: ReaderLimits) -> Iterator[Row]:
-    return parquet_rows(path, limits, read_field_names)
-
-
 def _mapped(mapping: ImportMapping) -> Reader:
     """Return the reader of Parquet with this mapping."""
     return replace(
@@ -228,7 +224,7 @@ PARQUET = Reader(
         "/api/docs#post-api-imports",
     ),
     head_problem=head_problem,
-    read_rows=_rows,
+    read_rows=lambda path, limits: parquet_rows(path, limits, read_field_names),
     sample=_sample,
     mapped=_mapped,
 )

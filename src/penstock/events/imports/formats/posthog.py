@@ -59,7 +59,10 @@ _FIELDS = {
     "$session_id": "externalSessionId",
     **UTM,
 }
-_PAGE_FIELDS = {"$pathname": "path", "title": "title"}
+_FIELDS_OF_EVENTS = {
+    "$pageview": {"$pathname": "path", "title": "title"},
+    "$screen": {"$screen_name": "screen"},
+}
 _NOT_PROPERTIES = (
     *("distinct_id", "token", "$set", "$set_once", "$unset", "$user_id", "$is_identified"),
     "$anon_distinct_id",
@@ -126,10 +129,7 @@ def _event_line(
     line |= take(properties, _FIELDS)
     if "device" in line:
         line["device"] = line["device"].lower()
-    if event == "$pageview":
-        line |= take(properties, _PAGE_FIELDS)
-    elif event == "$screen":
-        line |= take(properties, {"$screen_name": "screen"})
+    line |= take(properties, _FIELDS_OF_EVENTS.get(event, {}))
     line |= event_type(line, event, "$pageview")
     return line | {"properties": without_signs(properties, POSTHOG.name)}
 
