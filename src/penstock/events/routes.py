@@ -1,8 +1,8 @@
 """HTTP routes for incoming events."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import TypeVar
 
 from litestar import Response
 
@@ -14,6 +14,7 @@ from penstock.base.user_agent import MAX_CHARS
 from penstock.events.answers import batch_json, receipt_json, track_json
 from penstock.events.batch import ItemResult
 from penstock.events.quarantine import routes as quarantine_routes
+from penstock.events.quarantine.model import SentBody
 from penstock.events.quarantine.service import QuarantineService
 from penstock.events.schema import (
     BatchRecord,
@@ -98,42 +99,27 @@ def _workspace_of(caller: Caller | None) -> WorkspaceId | None:
     return caller.workspace_id if caller else None
 
 
-class _Refusals(NamedTuple):
-    """Records the rejected items in one body.
+async def _watch(quarantine: QuarantineService, body: SentBody, work: Awaitable[T]) -> T:
+    """Await the work on the body. If the work raises an error, record the body as refused."""
+    try:
+        return await work
+    except PenstockError as error:
+        await quarantine.record_body(body, error)
+        raise
 
-    sender: details about the sender that are needed to read the items again, such as its
-    User-Agent.
-    """
 
-    quarantine: QuarantineService
-    route: str
-    body: bytes
-    workspace_id: WorkspaceId | None
-    sender: Mapping[str, Any]
-
-    async def watch(self, work: Awaitable[T]) -> T:
-        """Await the work on the body. If the work raises an error, record the body as refused."""
-        try:
-            return await work
-        except PenstockError as error:
-            await self.quarantine.record_body(
-                self.route, self.body, error, self.workspace_id, self.sender
-            )
-            raise
-
-    async def answer_batch(
-        self,
-        results: Sequence[ItemResult],
-        write: Callable[[Sequence[ItemResult]], bytes] = batch_json,
-        headers: Sequence[tuple[bytes, bytes]] = (),
-    ) -> RawResponse:
-        """Return the response to a batch. Records its rejected items."""
-        if any(result.receipt is None for result in results):
-            await self.quarantine.record_items(
-                self.route, self.body, results, self.workspace_id, self.sender
-            )
-        content = await compute_on(self.body, write, results, items=len(results))
-        return raw_json(content, 202, headers)
+async def _answer_batch(
+    quarantine: QuarantineService,
+    body: SentBody,
+    results: Sequence[ItemResult],
+    write: Callable[[Sequence[ItemResult]], bytes] = batch_json,
+    headers: Sequence[tuple[bytes, bytes]] = (),
+) -> RawResponse:
+    """Return the response to a batch. Records its rejected items."""
+    if any(result.receipt is None for result in results):
+        await quarantine.record_items(body, results)
+    content = await compute_on(body.content, write, results, items=len(results))
+    return raw_json(content, 202, headers)
 
 
 async def _post_single(
@@ -146,9 +132,9 @@ async def _post_single(
     legacy = _is_legacy(request)
     require_json(request)
     body = await read_bytes(request, max_bytes=MAX_EVENT_BYTES)
-    sender = {"legacy": legacy}
-    refusals = _Refusals(quarantine, path_of(request), body, caller.workspace_id, sender)
-    receipt = await refusals.watch(events.accept(caller, body, reader, legacy=legacy))
+    sent = SentBody(path_of(request), body, caller.workspace_id, {"legacy": legacy})
+    work = events.accept(caller, body, reader, legacy=legacy)
+    receipt = await _watch(quarantine, sent, work)
     return raw_json(receipt_json(receipt), 202, _DEPRECATED if legacy else ())
 
 
@@ -183,10 +169,10 @@ async def post_event_batch(
     legacy = _is_legacy(request)
     require_json(request)
     body = await _read_large_body(request, events)
-    sender = {"legacy": legacy}
-    refusals = _Refusals(quarantine, path_of(request), body, caller.workspace_id, sender)
-    results = await refusals.watch(events.accept_batch(caller, body, legacy=legacy))
-    return await refusals.answer_batch(results, headers=_DEPRECATED if legacy else ())
+    sent = SentBody(path_of(request), body, caller.workspace_id, {"legacy": legacy})
+    results = await _watch(quarantine, sent, events.accept_batch(caller, body, legacy=legacy))
+    headers = _DEPRECATED if legacy else ()
+    return await _answer_batch(quarantine, sent, results, headers=headers)
 
 
 @_open_route(
@@ -212,10 +198,11 @@ async def track(
         return raw_json(track_json([], events.clock()), 202)
     user_agent = request.headers.get("user-agent", "")
     sender = {"userAgent": user_agent[:MAX_CHARS]}
-    refusals = _Refusals(quarantine, path_of(request), body, _workspace_of(caller), sender)
-    address = sender_address(request)
-    results = await refusals.watch(events.track(body, user_agent, address, caller))
-    return await refusals.answer_batch(results, partial(track_json, now_ms=events.clock()))
+    sent = SentBody(path_of(request), body, _workspace_of(caller), sender)
+    work = events.track(body, user_agent, sender_address(request), caller)
+    results = await _watch(quarantine, sent, work)
+    write = partial(track_json, now_ms=events.clock())
+    return await _answer_batch(quarantine, sent, results, write)
 
 
 @_open_route(
@@ -233,8 +220,8 @@ async def identify(
     caller = await _caller_of_optional_key(request, events)
     require_json(request, text_plain=True)
     body = await read_bytes(request, max_bytes=MAX_EVENT_BYTES)
-    refusals = _Refusals(quarantine, path_of(request), body, _workspace_of(caller), {})
-    resolution = await refusals.watch(events.identify(body, caller))
+    sent = SentBody(path_of(request), body, _workspace_of(caller), {})
+    resolution = await _watch(quarantine, sent, events.identify(body, caller))
     return raw_json(IdentifyRecord.of(resolution).model_dump_json().encode())
 
 

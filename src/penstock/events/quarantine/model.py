@@ -33,6 +33,19 @@ class QuarantineLimits(NamedTuple):
     bytes: int
 
 
+class SentBody(NamedTuple):
+    """A body as it was sent.
+
+    workspace_id: workspace of the key; None if no key was sent. sender: details about the sender
+    that are needed to read the items again, such as its User-Agent.
+    """
+
+    route: str
+    content: bytes
+    workspace_id: WorkspaceId | None
+    sender: Mapping[str, Any]
+
+
 class QuarantineEntry(NamedTuple):
     """An item, a body or a warehouse row in the quarantine.
 

@@ -24,7 +24,7 @@ from penstock.events.batch import ItemResult, defaults_of
 from penstock.events.intake import Intake
 from penstock.events.model import EventCounts, Refusal
 from penstock.events.quarantine import store
-from penstock.events.quarantine.model import EVENT_ROUTES, QuarantineEntry
+from penstock.events.quarantine.model import EVENT_ROUTES, QuarantineEntry, SentBody
 from penstock.events.quarantine.schema import AllEventCountsRecord, EventCountsRecord
 from penstock.http.lists import EVENT_LIST, parse_object_with_list
 
@@ -43,37 +43,16 @@ class QuarantineService:
 
     # Methods that record refused items
 
-    async def record_body(
-        self,
-        route: str,
-        body: bytes,
-        error: PenstockError,
-        workspace_id: WorkspaceId | None,
-        sender: Mapping[str, Any],
-    ) -> None:
-        """Record a body that was refused as a whole.
-
-        workspace_id: workspace of the key; None if no key was sent.
-        """
+    async def record_body(self, body: SentBody, error: PenstockError) -> None:
+        """Record a body that was refused as a whole."""
         if error.status < 500 and error.status != 429:
-            await self.read_and_record(
-                workspace_id,
-                partial(self._refusals_of_body, route, body, error, workspace_id, sender),
-            )
+            read = partial(self._refusals_of_body, body, error)
+            await self.read_and_record(body.workspace_id, read)
 
-    async def record_items(
-        self,
-        route: str,
-        body: bytes,
-        results: Sequence[ItemResult],
-        workspace_id: WorkspaceId | None,
-        sender: Mapping[str, Any],
-    ) -> None:
-        """Record the refused items of an accepted batch. workspace_id: see `record_body`."""
-        await self.read_and_record(
-            workspace_id,
-            partial(self._refusals_of_items, route, body, results, workspace_id, sender),
-        )
+    async def record_items(self, body: SentBody, results: Sequence[ItemResult]) -> None:
+        """Record the refused items of an accepted batch."""
+        read = partial(self._refusals_of_items, body, results)
+        await self.read_and_record(body.workspace_id, read)
 
     async def record(self, refusals: Sequence[Refusal]) -> None:
         """Record refused items of a body whose other items were stored."""
@@ -97,34 +76,20 @@ class QuarantineService:
         if refusals:
             await self.record(refusals)
 
-    def _refusals_of_body(
-        self,
-        route: str,
-        body: bytes,
-        error: PenstockError,
-        workspace_id: WorkspaceId | None,
-        sender: Mapping[str, Any],
-    ) -> list[Refusal]:
-        item = self._object_or_none(body)
+    def _refusals_of_body(self, body: SentBody, error: PenstockError) -> list[Refusal]:
+        item = self._object_or_none(body.content)
         is_batch = isinstance(item, dict) and "events" in item
         faults = error.faults or (Fault("", error.code, error.detail),)
-        entry = self._entry(route, item, error.code, faults, workspace_id, sender)
+        entry = self._entry(body, item, error.code, faults)
         if entry is None:
             return []
         if is_batch:
             return [Refusal(entry, is_event=False)]
-        is_event = route in EVENT_ROUTES and item is not None
+        is_event = body.route in EVENT_ROUTES and item is not None
         return [Refusal(entry._replace(content=content_of(item)), is_event)]
 
-    def _refusals_of_items(
-        self,
-        route: str,
-        body: bytes,
-        results: Sequence[ItemResult],
-        workspace_id: WorkspaceId | None,
-        sender: Mapping[str, Any],
-    ) -> list[Refusal]:
-        batch = parse_object_with_list(body, "events", EVENT_LIST)
+    def _refusals_of_items(self, body: SentBody, results: Sequence[ItemResult]) -> list[Refusal]:
+        batch = parse_object_with_list(body.content, "events", EVENT_LIST)
         defaults = defaults_of(batch)
         refusals = list[Refusal]()
         for index, result in enumerate(results):
@@ -137,39 +102,33 @@ class QuarantineService:
                 content = content_of(item)
             except Invalid:  # The item is too large.
                 item = defaults
-            entry = self._entry(route, item, Invalid.code, result.faults, workspace_id, sender)
+            entry = self._entry(body, item, Invalid.code, result.faults)
             if entry is not None:
-                is_event = route in EVENT_ROUTES and item is not None
+                is_event = body.route in EVENT_ROUTES and item is not None
                 is_stored = len(refusals) < MAX_PER_BODY
                 refusals.append(Refusal(entry._replace(content=content), is_event, is_stored))
         return refusals
 
     def _entry(
-        self,
-        route: str,
-        item: Any,
-        code: str,
-        faults: tuple[Fault, ...],
-        workspace_id: WorkspaceId | None,
-        sender: Mapping[str, Any],
+        self, body: SentBody, item: Any, code: str, faults: tuple[Fault, ...]
     ) -> QuarantineEntry | None:
         """Return an item's entry, without content; None if its workspace is not known."""
         website_id = item.get("websiteId") if isinstance(item, Mapping) else None
         website = self._websites.find_website(website_id) if isinstance(website_id, str) else None
-        if website is not None and workspace_id not in (None, website.workspace_id):
+        if website is not None and body.workspace_id not in (None, website.workspace_id):
             website = None  # The website belongs to another workspace.
-        owner = website.workspace_id if website else workspace_id
+        owner = website.workspace_id if website else body.workspace_id
         if owner is None:
             return None
         return QuarantineEntry(
             workspace_id=owner,
             website_id=website.id if website else None,
             at_ms=self._clock(),
-            origin=route,
+            origin=body.route,
             code=code,
             faults=faults,
-            is_public=workspace_id is None,
-            sender=sender,
+            is_public=body.workspace_id is None,
+            sender=body.sender,
         )
 
     def _object_or_none(self, body: bytes) -> dict[str, Any] | None:
