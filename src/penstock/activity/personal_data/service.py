@@ -89,14 +89,8 @@ def _find(db: Connection, scope_id: ScopeId, query: PersonQuery) -> Profile:
 
 
 def _identity(profile: Profile) -> Iterator[StoredRecord]:
-    yield (
-        "visitor",
-        {
-            "visitorId": profile.visitor_id,
-            "ids": profile.ids,
-            "knownSince": iso(profile.created_at_ms),
-        },
-    )
+    visitor_id, known_since = profile.visitor_id, iso(profile.created_at_ms)
+    yield "visitor", {"visitorId": visitor_id, "ids": profile.ids, "knownSince": known_since}
     if profile.user is not None:
         yield "user", LinkedUserRecord.model_validate(profile.user).model_dump()
     for merge in profile.absorbed:

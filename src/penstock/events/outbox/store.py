@@ -107,14 +107,8 @@ class Outbox:
             if connection.execute(_ANY_UNCUT, {"to": target, "up_to": up_to}).first() is None:
                 return False
         with self._database.write() as connection:
-            number = connection.execute(
-                insert(shipments)
-                .values(target=target, cut_at=self._clock())
-                .returning(shipments.c.id)
-            ).scalar_one()
-            connection.execute(
-                _CUT, {"to": target, "up_to": up_to, "limit": limit, "number": number}
-            )
+            number = _new_shipment(connection, target, self._clock())
+            connection.execute(_CUT, {"to": target, "up_to": up_to, "limit": limit, "number": number})
             # Query the result, because the SQLite driver returns no row count for a statement that
             # starts with WITH.
             is_cut = connection.execute(_ANY_IN, {"number": number}).first() is not None
@@ -279,14 +273,18 @@ def _halve(connection: Connection, target: Target, bundles: Sequence[Bundle], no
         bundles = [first, second]
     middle = len(bundles) // 2
     for half in (bundles[:middle], bundles[middle:]):
-        number = connection.execute(
-            _NEW_SHIPMENT, {"target": target, "cut_at": now_ms}
-        ).scalar_one()
+        number = _new_shipment(connection, target, now_ms)
         connection.execute(
             update(outbox).where(outbox.c.id == bindparam("bundle")).values(shipment_id=number),
             [{"bundle": bundle.number} for bundle in half],
         )
-    return int(number)
+    return number
+
+
+def _new_shipment(connection: Connection, target: Target, now_ms: int) -> int:
+    """Add a shipment without bundles, and return its number."""
+    values = {"target": target, "cut_at": now_ms}
+    return int(connection.execute(_NEW_SHIPMENT, values).scalar_one())
 
 
 def _number_below_all(connection: Connection) -> int:

@@ -130,11 +130,9 @@ def _remove(db: Connection, website_id: WebsiteId, numbers: Collection[int]) -> 
 def quarantined_texts(db: Connection, person: Person) -> Iterator[StoredRecord]:
     """Find entries that contain one of a person's IDs."""
     for entry in store.entries_where(db, person.website_ids, containing(person.sent_ids)):
-        yield (
-            "rejected",
-            {
-                "websiteId": entry.website_id,
-                "receivedAt": iso(entry.at_ms),
-                "content": json.decode(entry.content or "null"),
-            },
-        )
+        item = {
+            "websiteId": entry.website_id,
+            "receivedAt": iso(entry.at_ms),
+            "content": json.decode(entry.content or "null"),
+        }
+        yield "rejected", item

@@ -32,19 +32,15 @@ _UTM = ("utm_source", "utm_medium", "utm_campaign")
 _MAX_CANDIDATES = 20
 
 # This works on SQLite and PostgreSQL. It inserts nothing if the visitor has just been deleted.
-_INSERT_FIRST_TOUCH = text("""
+_INSERT_TOUCH = """
     INSERT INTO visitor_touches
         (scope_id, visitor_id, touch, at, link_id, utm_source, utm_medium, utm_campaign)
-    SELECT :scope_id, visitor_id, 'first', :at, :link_id, :utm_source, :utm_medium, :utm_campaign
+    SELECT :scope_id, visitor_id, :touch, :at, :link_id, :utm_source, :utm_medium, :utm_campaign
     FROM visitors WHERE scope_id = :scope_id AND visitor_id = :visitor_id
-    ON CONFLICT DO NOTHING
-""")
-_UPSERT_LAST_TOUCH = text("""
-    INSERT INTO visitor_touches
-        (scope_id, visitor_id, touch, at, link_id, utm_source, utm_medium, utm_campaign)
-    SELECT :scope_id, visitor_id, 'last', :at, :link_id, :utm_source, :utm_medium, :utm_campaign
-    FROM visitors WHERE scope_id = :scope_id AND visitor_id = :visitor_id
-    ON CONFLICT (scope_id, visitor_id, touch) DO UPDATE SET
+"""
+_INSERT_FIRST_TOUCH = text(f"{_INSERT_TOUCH} ON CONFLICT DO NOTHING")
+_UPSERT_LAST_TOUCH = text(f"""
+    {_INSERT_TOUCH} ON CONFLICT (scope_id, visitor_id, touch) DO UPDATE SET
         at = excluded.at, link_id = excluded.link_id, utm_source = excluded.utm_source,
         utm_medium = excluded.utm_medium, utm_campaign = excluded.utm_campaign
     WHERE visitor_touches.at <= excluded.at
@@ -245,8 +241,8 @@ def add_touch(
     """Store a touch as the first if there is none, and as the last unless a later one exists."""
     values = {"scope_id": scope_id, "visitor_id": visitor_id, "at": at_ms, "link_id": link_id}
     values |= {name: utm.get(name) for name in _UTM}
-    db.execute(_INSERT_FIRST_TOUCH, values)
-    db.execute(_UPSERT_LAST_TOUCH, values)
+    db.execute(_INSERT_FIRST_TOUCH, values | {"touch": "first"})
+    db.execute(_UPSERT_LAST_TOUCH, values | {"touch": "last"})
 
 
 def touches_of_visitors(

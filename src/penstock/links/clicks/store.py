@@ -15,12 +15,8 @@ _INSERT_SECRET = text(
 
 def is_file_stored(db: Connection, name: str) -> bool:
     """Whether the rows of a buffer file have reached the outbox."""
-    return (
-        db.execute(
-            select(click_buffer_files.c.name).where(click_buffer_files.c.name == name)
-        ).first()
-        is not None
-    )
+    stored = select(click_buffer_files).where(click_buffer_files.c.name == name)
+    return db.execute(stored).first() is not None
 
 
 def mark_file_stored(db: Connection, name: str, removed: Collection[str]) -> None:

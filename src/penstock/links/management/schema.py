@@ -146,18 +146,8 @@ class LinkChange(_LinkFields):
     destination_path: Annotated[DestinationPath | None, AfterValidator(not_null), OMITTABLE] = None
     tags: Annotated[Tags | None, AfterValidator(not_null), OMITTABLE] = None
     pass_query: Annotated[bool | None, AfterValidator(not_null), PASS_QUERY, OMITTABLE] = None
-    is_active: Annotated[
-        bool | None,
-        AfterValidator(not_null),
-        _IS_ACTIVE,
-        OMITTABLE,
-    ] = None
-    is_archived: Annotated[
-        bool | None,
-        AfterValidator(not_null),
-        _IS_ARCHIVED,
-        OMITTABLE,
-    ] = None
+    is_active: Annotated[bool | None, AfterValidator(not_null), _IS_ACTIVE, OMITTABLE] = None
+    is_archived: Annotated[bool | None, AfterValidator(not_null), _IS_ARCHIVED, OMITTABLE] = None
 
 
 class LinkRow(_LinkFields):

@@ -26,14 +26,6 @@ class StartQuery(Query):
     ] = None
 
 
-class EventNameRecord(Record):
-    """An event name in a file."""
-
-    type: Kind
-    name: str
-    events: int
-
-
 class ReasonRecord(Record):
     """A reason why lines would be rejected. A line with several counts for its first."""
 
@@ -56,6 +48,12 @@ class FirstFunnelStepRecord(Record):
 
     type: Kind
     name: str
+
+
+class EventNameRecord(FirstFunnelStepRecord):
+    """An event name in a file."""
+
+    events: int
 
 
 class AttemptPropertyRecord(Record):
