@@ -8,7 +8,6 @@ from functools import partial
 from penstock.accounts.plugin import AccountsRoom
 from penstock.base.worker import Worker
 from penstock.core import Core, Room
-from penstock.events.model import Target
 from penstock.events.plugin import EventsRoom
 from penstock.events.shipper import Shipper
 from penstock.links.association import routes as association_routes
@@ -17,7 +16,6 @@ from penstock.links.attribution import routes as attribution_routes
 from penstock.links.attribution.claimable_clicks import ClaimableClickWriter
 from penstock.links.attribution.service import AttributionService
 from penstock.links.clicks.buffer import ClickBuffer
-from penstock.links.clicks.match_keys import MatchKeys
 from penstock.links.clicks.quota import ClickQuota
 from penstock.links.management import routes as link_routes
 from penstock.links.management.addresses import WebUrlRules
@@ -68,7 +66,6 @@ def build(core: Core, accounts: AccountsRoom, events: EventsRoom) -> LinksRoom:
     click_buffer = ClickBuffer(
         database,
         settings.data / "clicks",
-        Target.CLICKS,
         clock,
         on_stored=events.shipper.wake,
         process=ClaimableClickWriter(settings).write,
@@ -86,14 +83,7 @@ def build(core: Core, accounts: AccountsRoom, events: EventsRoom) -> LinksRoom:
             find_link=links.find,
             wait_until_shipped=partial(_wait_for_clicks, click_buffer, events.shipper),
         ),
-        redirects=RedirectService(
-            links,
-            MatchKeys(database, clock),
-            settings,
-            clock,
-            quota=click_quota,
-            add_click=click_buffer.add,
-        ),
+        redirects=RedirectService(core, links, quota=click_quota, add_click=click_buffer.add),
         attribution=AttributionService(core, websites, links, events.intake, click_buffer),
     )
 

@@ -39,21 +39,20 @@ _BACKOFF = Backoff(longest_s=2.0)  # short, because app opens wait for clicks
 
 
 class ClickBuffer:
-    """Buffers rows for one warehouse table until they are in the outbox."""
+    """Buffers rows of the warehouse table `clicks` until they are in the outbox."""
 
     def __init__(
         self,
         database: Database,
         folder: Path,
-        target: Target,
         clock: Clock,
         on_stored: Callable[[], None],
-        process: ProcessRows | None = None,
+        process: ProcessRows,
     ) -> None:
         """folder: used only by this buffer; created if it is missing. on_stored: called after each
         commit.
         """
-        self._database, self._folder, self._target, self._clock = database, folder, target, clock
+        self._database, self._folder, self._clock = database, folder, clock
         self._on_stored, self._process = on_stored, process
         self._file: tuple[Path, int] | None = None  # the open file and its descriptor
         self._writing = Lock()
@@ -90,7 +89,7 @@ class ClickBuffer:
                 os.write(self._file[1], b"\n" + row)
                 self._added += 1
         except OSError as error:
-            log.error("click_lost", target=self._target, error=str(error))
+            log.error("click_lost", target=Target.CLICKS, error=str(error))
         self.worker.wake()
 
     def wait_until_stored(self, timeout_s: float) -> bool:
@@ -127,9 +126,8 @@ class ClickBuffer:
             sync_folder(self._folder)
         with self._database.write() as db:
             if not store.is_file_stored(db, path.name):
-                rows: Sequence[str] = list(_complete_rows(path))
-                rows = self._process(db, rows) if self._process else rows
-                ship_rows(db, self._target, rows, self._clock())
+                rows = self._process(db, list(_complete_rows(path)))
+                ship_rows(db, Target.CLICKS, rows, self._clock())
             store.mark_file_stored(db, path.name, self._removed)
         self._on_stored()
         path.unlink()

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from penstock.accounts.model import MobileApp, Website
-from penstock.base.clock import Clock
 from penstock.base.ids import ClickId, new_id
 from penstock.base.user_agent import Platform, UserAgent, parse_in_thread
+from penstock.core import Core
 from penstock.links.clicks.daily_browsers import DailyBrowsers
 from penstock.links.clicks.match_keys import MatchKeys
 from penstock.links.clicks.model import (
@@ -23,7 +23,6 @@ from penstock.links.redirect.landing_page import PageContext, landing_page, miss
 from penstock.links.redirect.languages import accepted_languages, page_language
 from penstock.links.redirect.model import LinkResponse, Visit
 from penstock.links.redirect.targets import web_target
-from penstock.settings import Settings
 
 
 class RedirectService:
@@ -31,18 +30,16 @@ class RedirectService:
 
     def __init__(
         self,
+        core: Core,
         links: LinkService,
-        match_keys: MatchKeys,
-        settings: Settings,
-        clock: Clock,
         quota: ClickQuota,
         add_click: Callable[[bytes], None],
     ) -> None:
         """Raises `GeoipFileError` if the GeoIP file in the settings is unusable."""
-        self._links, self._match_keys = links, match_keys
-        self._base_url, self._clock, self._add_click = settings.link_url, clock, add_click
-        self._quota = quota
-        self._browsers, self._countries = DailyBrowsers(), CountryLookup(settings.geoip)
+        self._links, self._quota, self._add_click = links, quota, add_click
+        self._match_keys = MatchKeys(core.database, core.clock)
+        self._base_url, self._clock = core.settings.link_url, core.clock
+        self._browsers, self._countries = DailyBrowsers(), CountryLookup(core.settings.geoip)
 
     async def respond(self, visit: Visit) -> LinkResponse:
         """Return the response and its click. Call `record` with the click once the response has
