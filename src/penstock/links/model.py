@@ -27,10 +27,10 @@ CLICK_TOKEN_PARAM = "ct"  # noqa: S105 - a name, not a secret
 referrer.
 """
 
-REVISED = (
-    *("name", "destination_path", "fallback_url", "utm_source", "utm_medium", "utm_campaign"),
-    *("expires_at_ms", "expired_url"),
-)
+UTM = ("utm_source", "utm_medium", "utm_campaign")
+"""Fields with the campaign parameters of a link, which are also columns."""
+
+REVISED = ("name", "destination_path", "fallback_url", *UTM, "expires_at_ms", "expired_url")
 """Fields that create a new revision when they change. Each click stores the link's revision at that
 time.
 """
@@ -103,12 +103,7 @@ class Link:
     @property
     def utm(self) -> dict[str, str]:
         """The link's `utm_source`, `utm_medium` and `utm_campaign`, without empty values."""
-        values = {
-            "utm_source": self.utm_source,
-            "utm_medium": self.utm_medium,
-            "utm_campaign": self.utm_campaign,
-        }
-        return {name: value for name, value in values.items() if value}
+        return {name: value for name in UTM if (value := getattr(self, name))}
 
     def short_url(self, base_url: str) -> str:
         """Return the public URL without a query."""

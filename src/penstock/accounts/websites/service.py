@@ -102,6 +102,13 @@ class WebsiteService:
             raise website_not_owned()
         return website
 
+    def selected_id(self, workspace_id: WorkspaceId, website_id: str | None) -> WebsiteId | None:
+        """Return the ID of the owned website that a list is limited to; None for no limit.
+
+        Raises `Unauthorized` if the workspace does not own the website.
+        """
+        return None if website_id is None else self.owned_website(workspace_id, website_id).id
+
     def stored_website(self, workspace_id: WorkspaceId, website_id: str) -> Website:
         """Like `owned_website`, but also finds deleted websites, whose events are kept."""
         website = None

@@ -208,10 +208,9 @@ class ImportService:
 
         Raises `Unauthorized` if the website belongs to another workspace.
         """
-        if query.website_id is not None:
-            self._websites.owned_website(workspace_id, query.website_id)
+        website_id = self._websites.selected_id(workspace_id, query.website_id)
         with self._database.read() as db:
-            return store.page(db, workspace_id, query.website_id, query.pagination)
+            return store.page(db, workspace_id, website_id, query.pagination)
 
     def rejects(self, actor: Caller, import_id: str, page: Page) -> Listing[Reject]:
         """List rejected lines in file order, each with all its faults."""

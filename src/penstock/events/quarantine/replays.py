@@ -9,7 +9,7 @@ from anyio import to_thread
 from msgspec import json
 
 from penstock.accounts.model import Caller, Website
-from penstock.accounts.websites.service import WebsiteService, website_not_owned
+from penstock.accounts.websites.service import WebsiteService
 from penstock.base.errors import Fault, Invalid, NotFound, PenstockError
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.base.patterns import is_digits
@@ -133,7 +133,7 @@ class Replayer:
         )
         try:
             if is_call(entry):
-                website = self._owned_website(entry.workspace_id, entry.website_id or "")
+                website = self._websites.owned_website(entry.workspace_id, entry.website_id or "")
                 return self._read_call(raw, website, entry.sender, context)
             if entry.origin == "/api/track":
                 user_agent = parse_user_agent(entry.sender.get("userAgent", ""))
@@ -141,7 +141,7 @@ class Replayer:
             reader = transaction if entry.origin == "/api/v1/transactions" else server_event
             return reader(
                 raw,
-                partial(self._owned_website, entry.workspace_id),
+                partial(self._websites.owned_website, entry.workspace_id),
                 context,
                 legacy=entry.sender.get("legacy", False),
             )
@@ -149,12 +149,6 @@ class Replayer:
             raise
         except PenstockError as error:
             raise Invalid([Fault("websiteId", error.code, error.detail)]) from None
-
-    def _owned_website(self, workspace_id: WorkspaceId, website_id: str) -> Website:
-        website = self._websites.find_website(website_id)
-        if website is None or website.workspace_id != workspace_id:
-            raise website_not_owned()
-        return website
 
     def _ship_again(self, entries: Sequence[QuarantineEntry]) -> int:
         """Put rows back into the outbox. Returns how many of them were still in the quarantine."""

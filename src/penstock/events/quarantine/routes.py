@@ -33,15 +33,9 @@ def list_quarantine(
     query: QuarantineQuery,
 ) -> Listing[QuarantineRecord]:
     """List quarantine entries with an excerpt of each, newest first."""
-    website_id = None
-    if query.website_id is not None:
-        website_id = website_service.owned_website(caller.workspace_id, query.website_id).id
-    entries = quarantine.page(
-        caller.workspace_id,
-        website_id,
-        query.pagination,
-        with_unknown=caller.website_id is None,
-    )
+    workspace_id, with_unknown = caller.workspace_id, caller.website_id is None
+    website_id = website_service.selected_id(workspace_id, query.website_id)
+    entries = quarantine.page(workspace_id, website_id, query.pagination, with_unknown=with_unknown)
     return entries.map(QuarantineRecord.from_entry)
 
 

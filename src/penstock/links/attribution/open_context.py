@@ -4,7 +4,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from penstock.accounts.model import Website
-from penstock.base.ids import VisitorId, WebsiteId
+from penstock.base.ids import VisitorId
 from penstock.base.user_agent import UserAgent
 from penstock.links.attribution.schema import AppOpen
 from penstock.settings import Settings
@@ -27,11 +27,8 @@ class OpenContext(NamedTuple):
 
 
 def visitor_of(app_open: AppOpen, website: Website) -> VisitorId:
-    """Return the visitor that the app sent, or else the visitor of its install."""
-    return VisitorId(app_open.visitor_id or _visitor_of_install(website.id, app_open.install_id))
-
-
-def _visitor_of_install(website_id: WebsiteId, install_id: str) -> str:
-    """Derive a visitor ID from the install, so that each install has one visitor."""
-    digest = blake2b(f"{website_id}\0{install_id}".encode(), digest_size=16).hexdigest()
-    return f"vis_{digest}"
+    """Return the visitor that the app sent, or else the only visitor of its install, whose ID
+    follows from the install.
+    """
+    install = f"{website.id}\0{app_open.install_id}".encode()
+    return VisitorId(app_open.visitor_id or f"vis_{blake2b(install, digest_size=16).hexdigest()}")

@@ -154,13 +154,9 @@ class AttributionService:
 
         Raises `Unauthorized` if the website belongs to another workspace.
         """
-        website = (
-            None if website_id is None else self._websites.owned_website(workspace_id, website_id)
-        )
+        own_id = self._websites.selected_id(workspace_id, website_id)
         with self._database.read() as db:
-            return store.matches_page(
-                db, workspace_id, page, website_id=website.id if website else None
-            )
+            return store.matches_page(db, workspace_id, page, website_id=own_id)
 
     def matches_of_link(
         self, workspace_id: WorkspaceId, link_id: str, page: Page

@@ -19,6 +19,7 @@ from penstock.links.attribution.schema import (
     TouchRecord,
     UtmRecord,
 )
+from penstock.links.model import UTM
 from penstock.metadb.pages import listing_of
 from penstock.metadb.rows import change_rows, insert_rows, record_values, row_values, select_rows
 from penstock.metadb.tables import link_clicks, link_matches, links, visitor_touches
@@ -28,7 +29,6 @@ CLICK_COLUMNS = (
     "os_major", "match_key", "match_until", "utm_source", "utm_medium", "utm_campaign",
     "expires_at",
 )  # fmt: skip
-_UTM = ("utm_source", "utm_medium", "utm_campaign")
 _MAX_CANDIDATES = 20
 
 # This works on SQLite and PostgreSQL. It inserts nothing if the visitor has just been deleted.
@@ -141,7 +141,7 @@ def _click(row: Row[Any]) -> ClaimableClick:
         link_revision=row.link_revision,
         clicked_at_ms=row.clicked_at,
         os_major=row.os_major,
-        utm={name: value for name in _UTM if (value := getattr(row, name))},
+        utm={name: value for name in UTM if (value := getattr(row, name))},
         claimed_at_ms=row.claimed_at,
         claimed_by=row.claimed_by,
     )
@@ -240,7 +240,7 @@ def add_touch(
 ) -> None:
     """Store a touch as the first if there is none, and as the last unless a later one exists."""
     values = {"scope_id": scope_id, "visitor_id": visitor_id, "at": at_ms, "link_id": link_id}
-    values |= {name: utm.get(name) for name in _UTM}
+    values |= {name: utm.get(name) for name in UTM}
     db.execute(_INSERT_FIRST_TOUCH, values | {"touch": "first"})
     db.execute(_UPSERT_LAST_TOUCH, values | {"touch": "last"})
 

@@ -75,11 +75,7 @@ class LinkService:
         return self._listing(workspace_id, query, query.pagination)
 
     def _listing(self, workspace_id: WorkspaceId, query: LinkFilter, page: Page) -> Listing[Link]:
-        website_id = (
-            None
-            if query.website_id is None
-            else self._websites.owned_website(workspace_id, query.website_id).id
-        )
+        website_id = self._websites.selected_id(workspace_id, query.website_id)
         with self._database.read() as db:
             return store.links_page(
                 db,
