@@ -108,7 +108,9 @@ class Outbox:
                 return False
         with self._database.write() as connection:
             number = _new_shipment(connection, target, self._clock())
-            connection.execute(_CUT, {"to": target, "up_to": up_to, "limit": limit, "number": number})
+            connection.execute(
+                _CUT, {"to": target, "up_to": up_to, "limit": limit, "number": number}
+            )
             # Query the result, because the SQLite driver returns no row count for a statement that
             # starts with WITH.
             is_cut = connection.execute(_ANY_IN, {"number": number}).first() is not None
