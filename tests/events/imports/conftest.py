@@ -60,7 +60,7 @@ def assert_faulty_rejected(client, job, faulty):
     """Check the import of a file of `between`. faulty: each line with its faulty field."""
     assert (job["accepted"], job["rejected"]) == (len(faulty) + 1, len(faulty))
     rejected = [(reject["line"], reject["errors"][0]["field"]) for reject in rejects(client, job)]
-    assert rejected == [(2 * place, field) for place, (_, field) in enumerate(faulty, 1)]
+    assert rejected == [(2 * index, field) for index, (_, field) in enumerate(faulty, 1)]
 
 
 @pytest.fixture
