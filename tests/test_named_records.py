@@ -9,7 +9,7 @@ import pytest
 from penstock.events.imports.mappings.service import ImportMappingService
 from penstock.funnels.goals.service import GoalService
 from penstock.funnels.segments.service import SavedSegmentService
-from penstock.named_records import NamedRecords
+from penstock.named_records import RevisedRecords
 from tests.conftest import ShiftedClock
 from tests.tenant import Tenant
 
@@ -23,7 +23,7 @@ class Kind(NamedTuple):
     """
 
     path: str
-    service: type[NamedRecords[Any]]
+    service: type[RevisedRecords[Any]]
     body: Json
     content: Json
     other: Json

@@ -1,15 +1,15 @@
 """Records whose name is unique in their workspace, such as goals, segments and saved mappings.
 
 A service of such records declares its table, and inherits how they are read, changed and deleted.
-The table has the columns `id`, `workspace_id`, `name`, `revision`, `created_at` and `updated_at`,
-and columns for the content.
+The table has the columns `id`, `workspace_id`, `name`, `created_at` and `updated_at`, `revision` if
+the records have revisions, and columns for the content.
 """
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from pydantic import BaseModel
-from sqlalchemy import Connection, Table
+from sqlalchemy import ColumnElement, Connection, Table
 
 from penstock.base.clock import Clock, iso
 from penstock.base.errors import NotFound
@@ -32,11 +32,11 @@ R = TypeVar("R", bound=Record)
 
 
 class NamedRecords(Generic[R]):
-    """Base of a service of named records. Methods block: call them from a worker thread.
+    """Base of a service that reads and adds records. Methods block: call them from a worker thread.
 
     model: the record, whose fields are columns. noun: noun for a record, such as `segment`. prefix:
-    start of the IDs. maximum: maximum number of records in a workspace; None for any number.
-    revises_names: whether another name is also a new revision, as other content is.
+    start of the IDs. maximum: maximum number of records in a workspace; None for any number. shown:
+    conditions of the rows that are records; the others are being saved or deleted.
     """
 
     table: ClassVar[Table]
@@ -44,7 +44,7 @@ class NamedRecords(Generic[R]):
     noun: ClassVar[str]
     prefix: ClassVar[str]
     maximum: ClassVar[int | None] = None
-    revises_names: ClassVar[bool] = False
+    shown: ClassVar[tuple[ColumnElement[bool], ...]] = ()
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
@@ -60,8 +60,61 @@ class NamedRecords(Generic[R]):
         search: text that the name must contain, ignoring case.
         """
         with self._database.read() as db:
-            rows, total = named_page(db, self.table, workspace_id, page, search)
+            rows, total = named_page(db, self.table, workspace_id, page, search, *self.shown)
         return Listing([self.record_of(row._mapping) for row in rows], page, total)
+
+    @classmethod
+    def record_of(cls, row: Mapping[Any, Any]) -> R:
+        """Return the record of a row."""
+        times = {name: iso(row[name]) for name in ("created_at", "updated_at")}
+        values = {name: row[name] for name in cls.model.model_fields}
+        return cast("R", cls.model.model_validate(values | times))
+
+    @classmethod
+    def too_many_code(cls) -> str:
+        """Return the code of the error for too many records, such as `too_many_segments`."""
+        return f"too_many_{cls.noun.split()[-1]}s"
+
+    def _insert(self, workspace_id: WorkspaceId, name: str, **columns: object) -> Mapping[str, Any]:
+        """Add a row, and return it with its ID and times.
+
+        Raises Conflict if the name is taken or the workspace has the maximum number of records.
+        """
+        now_ms = self._clock()
+        row = {"id": new_id(self.prefix, now_ms), "name": name, **columns}
+        row |= {"created_at": now_ms, "updated_at": now_ms}
+        with unique_name(self.noun, name), self._database.write() as db:
+            if self.maximum is not None:
+                nouns = f"{self.noun}s"
+                code = self.too_many_code()
+                check_number(db, self.table, workspace_id, self.maximum, nouns, code=code)
+            add_named(db, self.table, workspace_id, row)
+        return row
+
+    def _find(
+        self, db: Connection, workspace_id: WorkspaceId, record_id: str, *, hold: bool = False
+    ) -> Mapping[Any, Any] | None:
+        """Read a row, if it exists. hold: whether to lock it until the transaction ends."""
+        row = named_record(db, self.table, workspace_id, record_id, *self.shown, hold=hold)
+        return None if row is None else row._mapping
+
+    def _row(
+        self, db: Connection, workspace_id: WorkspaceId, record_id: str, *, hold: bool = False
+    ) -> Mapping[Any, Any]:
+        """Like `_find`. Raises NotFound if the workspace has no such record."""
+        row = self._find(db, workspace_id, record_id, hold=hold)
+        if row is None:
+            raise NotFound(f"There is no such {self.noun} in this workspace.")
+        return row
+
+
+class RevisedRecords(NamedRecords[R]):
+    """Base of a service of records with revisions, which also changes and deletes them.
+
+    revises_names: whether another name is also a new revision, as other content is.
+    """
+
+    revises_names: ClassVar[bool] = False
 
     def delete(
         self, workspace_id: WorkspaceId, record_id: str, revision: int | None = None
@@ -77,33 +130,11 @@ class NamedRecords(Generic[R]):
             self._check_use(db, record_id, "deleted")
             delete_named(db, self.table, record_id)
 
-    @classmethod
-    def record_of(cls, row: Mapping[Any, Any]) -> R:
-        """Return the record of a row."""
-        times = {name: iso(row[name]) for name in ("created_at", "updated_at")}
-        values = {name: row[name] for name in cls.model.model_fields}
-        return cast("R", cls.model.model_validate(values | times))
-
-    @classmethod
-    def too_many_code(cls) -> str:
-        """Return the code of the error for too many records, such as `too_many_segments`."""
-        return f"too_many_{cls.noun.split()[-1]}s"
-
     def _add(self, workspace_id: WorkspaceId, name: str, **content: BaseModel | list[Any]) -> R:
-        """Add a record.
-
-        Raises Conflict if the name is taken or the workspace has the maximum number of records.
-        """
-        now_ms = self._clock()
-        row = {"id": new_id(self.prefix, now_ms), "name": name, "revision": 1}
-        row |= {"created_at": now_ms, "updated_at": now_ms, **self._columns(content)}
-        with unique_name(self.noun, name), self._database.write() as db:
-            if self.maximum is not None:
-                nouns = f"{self.noun}s"
-                code = self.too_many_code()
-                check_number(db, self.table, workspace_id, self.maximum, nouns, code=code)
-            add_named(db, self.table, workspace_id, row)
-        return self.record_of(row)
+        """Add a record. Raises Conflict like `_insert`."""
+        return self.record_of(
+            self._insert(workspace_id, name, revision=1, **self._columns(content))
+        )
 
     def _change(
         self,
@@ -145,12 +176,3 @@ class NamedRecords(Generic[R]):
             else value.model_dump()
             for name, value in content.items()
         }
-
-    def _row(
-        self, db: Connection, workspace_id: WorkspaceId, record_id: str, *, hold: bool = False
-    ) -> Mapping[Any, Any]:
-        """Read a row. hold: whether to lock it until the transaction ends."""
-        row = named_record(db, self.table, workspace_id, record_id, hold=hold)
-        if row is None:
-            raise NotFound(f"There is no such {self.noun} in this workspace.")
-        return row._mapping

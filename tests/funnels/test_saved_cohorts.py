@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.funnels.saved_cohorts import model, schema, service, store
+from penstock.funnels.saved_cohorts import model, schema, service
 from penstock.funnels.statements import membership
 from tests.cases import cases, every_database_in_full_tier, full_except
 from tests.conftest import ShiftedClock
@@ -156,7 +156,7 @@ def test_a_list_is_limited(scene: Scene, funnel_id: str, monkeypatch: pytest.Mon
 def test_a_workspace_has_a_maximum_of_cohorts(
     scene: Scene, funnel_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "MAX_COHORTS", 1)
+    monkeypatch.setattr(service.SavedCohortService, "maximum", 1)
     save(scene, funnel_id)
     assert code(post(scene, funnel_id, name="another"), 409) == "too_many_cohorts"
 
@@ -447,13 +447,13 @@ def test_a_person_who_was_deleted_is_not_saved(
     scene: Scene, funnel_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The visitors are read from the event store before they are saved."""
-    add = service.store.add_cohort
+    add = service.store.add_members
 
-    def delete_first(*args: Any, **more: Any) -> None:
-        add(*args, **more)
+    def delete_first(*args: Any) -> int:
         args[0].exec_driver_sql("DELETE FROM visitors WHERE visitor_id = 'bob'")
+        return add(*args)
 
-    monkeypatch.setattr(service.store, "add_cohort", delete_first)
+    monkeypatch.setattr(service.store, "add_members", delete_first)
     cohort = save(scene, funnel_id)
     assert (cohort["visitors"], visitors(scene, cohort["id"])) == (1, ["cid"])
 

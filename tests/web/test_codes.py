@@ -6,7 +6,7 @@ from functools import cache
 
 from penstock.events.imports.formats.table import READERS
 from penstock.http import schema
-from penstock.named_records import NamedRecords
+from penstock.named_records import NamedRecords, RevisedRecords
 from penstock.web.codes import FAULTS, PROBLEMS, WARNINGS
 from tests.source_tree import SOURCE, nodes_of, tree_of
 
@@ -14,8 +14,8 @@ FROM_PYDANTIC = {"greater_than_equal", "less_than_equal"}
 FROM_READERS = {f"not_{reader.name}" for reader in READERS}
 FROM_RECORDS = {
     service.too_many_code()
-    for service in NamedRecords.__subclasses__()
-    if service.maximum is not None
+    for service in (*NamedRecords.__subclasses__(), *RevisedRecords.__subclasses__())
+    if getattr(service, "maximum", None) is not None
 }
 FROM_HTTP = {"malformed_request", "method_not_allowed", "request_refused", "internal_error"}
 

@@ -1,4 +1,4 @@
-"""Records with a name that is unique in their workspace, such as goals, segments and cohorts.
+"""Records with a name in their workspace, such as goals, segments, cohorts and funnels.
 
 Their tables have the columns `id`, `workspace_id`, `name` and `created_at`.
 """
@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Table, delete, func, inse
 from penstock.base.errors import Conflict, StoreConflict
 from penstock.base.ids import WorkspaceId
 from penstock.base.paging import Page
-from penstock.metadb.pages import name_contains, page_of
+from penstock.metadb.pages import name_contains, newest_first, page_of
 from penstock.metadb.workspaces import hold_workspace
 
 
@@ -64,8 +64,9 @@ def named_page(
     page: Page,
     search: str,
     *conditions: ColumnElement[bool],
+    order: Sequence[ColumnElement[Any]] = (),
 ) -> tuple[Sequence[Row[*tuple[Any, ...]]], int]:
-    """Return a page of records, newest first, and their total number.
+    """Return a page of records, by default the newest first, and their total number.
 
     search: text that the name must contain, ignoring case.
     """
@@ -73,7 +74,7 @@ def named_page(
     matching = select(table).where(
         c.workspace_id == workspace_id, name_contains(c.name, search), *conditions
     )
-    return page_of(db, matching.order_by(c.created_at.desc(), c.id.desc()), page)
+    return page_of(db, matching.order_by(*(order or newest_first(table))), page)
 
 
 def add_named(

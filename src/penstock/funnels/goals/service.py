@@ -17,12 +17,12 @@ from penstock.http.bodies import parse_model
 from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields
 from penstock.metadb.database import Database
 from penstock.metadb.tables import goals
-from penstock.named_records import NamedRecords
+from penstock.named_records import RevisedRecords
 
 M = TypeVar("M", bound=BaseModel)
 
 
-class GoalService(NamedRecords[GoalRecord]):
+class GoalService(RevisedRecords[GoalRecord]):
     """Manages saved goals. Methods raise NotFound if the workspace has no such goal."""
 
     table, model, noun, prefix = goals, GoalRecord, "goal", "goal"

@@ -7,8 +7,6 @@ MAX_VISITORS = 100_000
 """Maximum number of visitors of a saved cohort."""
 MAX_COHORT_BYTES = 8 * 1024 * 1024
 """Maximum size of the body of a new cohort, which may name its visitors."""
-MAX_COHORTS = 100
-"""Maximum number of saved cohorts of a workspace."""
 
 
 class CohortKind(StrEnum):

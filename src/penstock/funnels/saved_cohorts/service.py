@@ -13,7 +13,7 @@ from penstock.accounts.audit.model import Action
 from penstock.accounts.model import Caller
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.chunks import chunks
-from penstock.base.clock import Clock, iso
+from penstock.base.clock import Clock
 from penstock.base.errors import (
     Conflict,
     Fault,
@@ -23,7 +23,7 @@ from penstock.base.errors import (
     StoreUnavailable,
     Unauthorized,
 )
-from penstock.base.ids import CohortId, ScopeId, VisitorId, WorkspaceId, new_id
+from penstock.base.ids import ScopeId, VisitorId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.funnels.definitions.builtins import COHORT
 from penstock.funnels.pipeline import FunnelQueryRunner, RowBlocks
@@ -48,8 +48,10 @@ from penstock.funnels.units.service import unit_conditions
 from penstock.http.bodies import parse_model
 from penstock.http.schema import faults_of
 from penstock.metadb.database import Database
-from penstock.metadb.named import unique_name
+from penstock.metadb.named import change_named, delete_named, unique_name
 from penstock.metadb.person import Person, StoredRecord
+from penstock.metadb.tables import saved_cohorts
+from penstock.named_records import NamedRecords
 from penstock.warehouse.client import Warehouse
 from penstock.warehouse.queries import load
 
@@ -67,13 +69,17 @@ class _Units(NamedTuple):
     conditions: UnitConditions
 
 
-class SavedCohortService:
+class SavedCohortService(NamedRecords[SavedCohortRecord]):
     """Manages saved cohorts. Methods block: call them from a worker thread.
 
     They raise NotFound if the workspace has no such cohort. Methods that evaluate a list of units
     raise the same errors as `FunnelQueryRunner.prepare`, and Malformed if a parameter does not fit
     the funnel.
     """
+
+    table, model, noun, prefix = saved_cohorts, SavedCohortRecord, "cohort", "coh"
+    maximum = 100
+    shown = (saved_cohorts.c.is_complete,)
 
     def __init__(
         self,
@@ -83,8 +89,8 @@ class SavedCohortService:
         websites: WebsiteService,
         clock: Clock,
     ) -> None:
-        self._database, self._runner, self._warehouse = database, runner, warehouse
-        self._websites, self._clock = websites, clock
+        super().__init__(database, clock)
+        self._runner, self._warehouse, self._websites = runner, warehouse, websites
 
     def read(self, _: WorkspaceId, body: bytes, model: type[M]) -> M:
         """Parse a body.
@@ -101,13 +107,12 @@ class SavedCohortService:
         and Unauthorized if another workspace's website has named visitors.
         """
         units = self._units(actor.workspace_id, cohort.funnel_id, _query(cohort))
-        cohort_id = CohortId(new_id("coh", self._clock()))
         is_rule = cohort.kind is CohortKind.RULE
         if cohort.visitors is not None:
             members = list(self._named_members(actor.workspace_id, cohort.visitors))
         else:
             members = [] if is_rule else self._current_members(units)
-        self._add(actor, cohort_id, cohort, is_complete=is_rule)
+        cohort_id = self._begin(actor.workspace_id, cohort, is_complete=is_rule)
         try:
             for share in chunks(members, _MEMBERS_PER_WRITE):
                 with self._database.write() as db:
@@ -115,60 +120,46 @@ class SavedCohortService:
             with self._database.write() as db:
                 if not is_rule:
                     store.mark_complete(db, cohort_id)
-                target = f"{cohort_id} {cohort.name}"
-                audit.record(db, actor, Action.COHORT_CREATED, target, self._clock())
+                self._audit(db, actor, Action.COHORT_CREATED, cohort_id, cohort.name)
         except BaseException:
             with suppress(StoreUnavailable):
                 self._remove(cohort_id)
             raise
         return self.get(actor.workspace_id, cohort_id)
 
-    def _add(
-        self, actor: Caller, cohort_id: CohortId, cohort: CohortIn, *, is_complete: bool
-    ) -> None:
-        now_ms = self._clock()
+    def _begin(self, workspace_id: WorkspaceId, cohort: CohortIn, *, is_complete: bool) -> str:
+        """Add a cohort without its visitors. Returns its ID."""
         with self._database.read() as db:
-            abandoned = store.abandoned(db, actor.workspace_id, now_ms - _ABANDONED_MS)
+            abandoned = store.abandoned(db, workspace_id, self._clock() - _ABANDONED_MS)
         for unfinished_id in abandoned:
             self._remove(unfinished_id)
-        with unique_name("cohort", cohort.name), self._database.write() as db:
-            store.add_cohort(
-                db, actor.workspace_id, cohort_id, cohort, now_ms, is_complete=is_complete
-            )
-
-    def page(
-        self, workspace_id: WorkspaceId, page: Page, search: str = ""
-    ) -> Listing[SavedCohortRecord]:
-        """Return a page of cohorts, newest first.
-
-        search: text that the name must contain, ignoring case.
-        """
-        with self._database.read() as db:
-            return store.cohorts_page(db, workspace_id, page, search)
-
-    def get(self, workspace_id: WorkspaceId, cohort_id: str) -> SavedCohortRecord:
-        with self._database.read() as db:
-            return _existing(store.cohort(db, workspace_id, cohort_id))
+        content = cohort.model_dump(include={"name", "kind", "funnel_id", "parameters"})
+        cohort_id: str = self._insert(workspace_id, **content, is_complete=is_complete)["id"]
+        return cohort_id
 
     def rename(self, actor: Caller, cohort_id: str, change: CohortChange) -> SavedCohortRecord:
         """Rename a cohort. Raises Conflict if the name is taken."""
-        now_ms = self._clock()
-        with unique_name("cohort", change.name), self._database.write() as db:
-            saved = _existing(store.cohort(db, actor.workspace_id, cohort_id, hold=True))
-            if change.name == saved.name:
-                return saved
-            store.rename(db, cohort_id, change.name, now_ms)
-            target = f"{cohort_id} {change.name}"
-            audit.record(db, actor, Action.COHORT_CHANGED, target, now_ms)
-        return saved.model_copy(update={"name": change.name, "updated_at": iso(now_ms)})
+        changed = {"name": change.name, "updated_at": self._clock()}
+        with unique_name(self.noun, change.name), self._database.write() as db:
+            saved = self._row(db, actor.workspace_id, cohort_id, hold=True)
+            if change.name == saved["name"]:
+                return self.record_of(saved)
+            change_named(db, self.table, cohort_id, changed)
+            self._audit(db, actor, Action.COHORT_CHANGED, cohort_id, change.name)
+        return self.record_of({**saved, **changed})
 
     def delete(self, actor: Caller, cohort_id: str) -> None:
         with self._database.write() as db:
-            saved = _existing(store.cohort(db, actor.workspace_id, cohort_id, hold=True))
-            store.mark_incomplete(db, cohort_id)
-            target = f"{cohort_id} {saved.name}"
-            audit.record(db, actor, Action.COHORT_DELETED, target, self._clock())
+            saved = self._row(db, actor.workspace_id, cohort_id, hold=True)
+            # Nothing reads an incomplete cohort.
+            change_named(db, self.table, cohort_id, {"is_complete": False})
+            self._audit(db, actor, Action.COHORT_DELETED, cohort_id, saved["name"])
         self._remove(cohort_id)
+
+    def _audit(
+        self, db: Connection, actor: Caller, action: Action, cohort_id: str, name: str
+    ) -> None:
+        audit.record(db, actor, action, f"{cohort_id} {name}", self._clock())
 
     def _remove(self, cohort_id: str) -> None:
         """Delete an incomplete cohort in several transactions."""
@@ -177,12 +168,12 @@ class SavedCohortService:
             with self._database.write() as db:
                 is_empty = store.remove_members(db, cohort_id, _MEMBERS_PER_WRITE) == 0
                 if is_empty:
-                    store.delete_cohort(db, cohort_id)
+                    delete_named(db, self.table, cohort_id)
 
     def members(self, workspace_id: WorkspaceId, cohort_id: str) -> Sequence[int]:
         """Return the keys of a cohort's visitors, for a filter."""
         with self._database.read() as db:
-            cohort = _existing(store.cohort(db, workspace_id, cohort_id))
+            cohort = self.record_of(self._row(db, workspace_id, cohort_id))
             if cohort.kind is CohortKind.LIST:
                 return store.member_keys(db, cohort_id)
         units = self._units_of_rule(workspace_id, cohort)
@@ -208,7 +199,7 @@ class SavedCohortService:
     ) -> Listing[CohortVisitorRecord]:
         """Return a page of a cohort's visitors."""
         with self._database.read() as db:
-            cohort = _existing(store.cohort(db, workspace_id, cohort_id))
+            cohort = self.record_of(self._row(db, workspace_id, cohort_id))
             if cohort.kind is CohortKind.LIST:
                 listed = store.members_page(db, cohort_id, page)
                 return Listing(self._records(workspace_id, listed.data), page, listed.total)
@@ -227,7 +218,7 @@ class SavedCohortService:
     ) -> tuple[SavedCohortRecord, Sequence[CohortVisitorRecord]]:
         """Return a cohort with all of its visitors."""
         with self._database.read() as db:
-            cohort = _existing(store.cohort(db, workspace_id, cohort_id))
+            cohort = self.record_of(self._row(db, workspace_id, cohort_id))
             if cohort.kind is CohortKind.LIST:
                 return cohort, self._records(workspace_id, store.members(db, cohort_id))
         rows = self._all_rows(self._units_of_rule(workspace_id, cohort))
@@ -236,8 +227,8 @@ class SavedCohortService:
     def names(self, workspace_id: WorkspaceId, cohort_ids: Sequence[str]) -> dict[str, str]:
         """Return the names of those cohorts that exist, by their ID."""
         with self._database.read() as db:
-            cohorts = [store.cohort(db, workspace_id, cohort_id) for cohort_id in cohort_ids]
-        return {cohort.id: cohort.name for cohort in cohorts if cohort is not None}
+            rows = [self._find(db, workspace_id, cohort_id) for cohort_id in cohort_ids]
+        return {row["id"]: row["name"] for row in rows if row is not None}
 
     def _units(self, workspace_id: WorkspaceId, funnel_id: str, query: UnitListQuery) -> _Units:
         context = self._runner.prepare_saved(workspace_id, funnel_id, query)
@@ -365,9 +356,3 @@ def _too_large(subject: str) -> Malformed:
         "shorter period, one step or outcome, or a filter.",
         code="cohort_too_large",
     )
-
-
-def _existing(cohort: SavedCohortRecord | None) -> SavedCohortRecord:
-    if cohort is None:
-        raise NotFound("There is no such cohort in this workspace.")
-    return cohort

@@ -3,67 +3,21 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, and_, delete, func, insert, select, tuple_, update
+from sqlalchemy import Connection, Select, and_, delete, func, select, tuple_, update
 
 from penstock.base.chunks import chunks
-from penstock.base.clock import iso
-from penstock.base.ids import CohortId, WorkspaceId
+from penstock.base.ids import WorkspaceId
 from penstock.base.paging import Listing, Page
-from penstock.funnels.saved_cohorts.model import MAX_COHORTS, ListedVisitor, Member
-from penstock.funnels.saved_cohorts.schema import CohortIn, SavedCohortRecord
-from penstock.metadb.named import check_number, named_page, named_record
-from penstock.metadb.pages import page_of
+from penstock.funnels.saved_cohorts.model import ListedVisitor, Member
+from penstock.metadb.named import change_named
+from penstock.metadb.pages import listing_of
 from penstock.metadb.rows import insert_rows, select_rows
 from penstock.metadb.tables import cohort_visitors, saved_cohorts, visitors
 
 _COLUMNS = ("cohort_id", "scope_id", "visitor_id", "visitor_key")
 
 
-def _record(row: Row[*tuple[object, ...]]) -> SavedCohortRecord:
-    return SavedCohortRecord(
-        id=row.id,
-        name=row.name,
-        kind=row.kind,
-        funnel_id=row.funnel_id,
-        parameters=row.parameters,
-        visitors=row.visitors,
-        created_at=iso(row.created_at),
-        updated_at=iso(row.updated_at),
-    )
-
-
-def add_cohort(
-    db: Connection,
-    workspace_id: WorkspaceId,
-    cohort_id: CohortId,
-    cohort: CohortIn,
-    now_ms: int,
-    *,
-    is_complete: bool,
-) -> None:
-    """Add a cohort.
-
-    Raises `StoreConflict` if the workspace has a cohort with this name, and `Conflict` if it has
-    `MAX_COHORTS`, including those that are being saved.
-    """
-    check_number(db, saved_cohorts, workspace_id, MAX_COHORTS, "cohorts", code="too_many_cohorts")
-    db.execute(
-        insert(saved_cohorts).values(
-            id=cohort_id,
-            workspace_id=workspace_id,
-            name=cohort.name,
-            kind=cohort.kind,
-            funnel_id=cohort.funnel_id,
-            parameters=cohort.parameters,
-            visitors=None,
-            is_complete=is_complete,
-            created_at=now_ms,
-            updated_at=now_ms,
-        )
-    )
-
-
-def add_members(db: Connection, cohort_id: CohortId, members: Sequence[Member]) -> int:
+def add_members(db: Connection, cohort_id: str, members: Sequence[Member]) -> int:
     """Add the visitors that have not been deleted to a list. Returns their number.
 
     A visitor's row is locked until the transaction ends. So a deletion either has removed the row
@@ -90,11 +44,11 @@ def add_members(db: Connection, cohort_id: CohortId, members: Sequence[Member]) 
     return len(rows)
 
 
-def mark_complete(db: Connection, cohort_id: CohortId) -> None:
+def mark_complete(db: Connection, cohort_id: str) -> None:
     """Mark a list as complete, and save its number of visitors."""
     count = select(func.count()).where(cohort_visitors.c.cohort_id == cohort_id)
     changed = {"visitors": db.execute(count).scalar_one(), "is_complete": True}
-    db.execute(update(saved_cohorts).where(saved_cohorts.c.id == cohort_id).values(changed))
+    change_named(db, saved_cohorts, cohort_id, changed)
 
 
 def abandoned(db: Connection, workspace_id: WorkspaceId, before_ms: int) -> Sequence[str]:
@@ -106,47 +60,12 @@ def abandoned(db: Connection, workspace_id: WorkspaceId, before_ms: int) -> Sequ
     return db.execute(select(c.id).where(*unfinished)).scalars().all()
 
 
-def cohort(
-    db: Connection, workspace_id: WorkspaceId, cohort_id: str, *, hold: bool = False
-) -> SavedCohortRecord | None:
-    """Read a cohort. hold: whether to lock it until the transaction ends."""
-    is_complete = saved_cohorts.c.is_complete
-    row = named_record(db, saved_cohorts, workspace_id, cohort_id, is_complete, hold=hold)
-    return None if row is None else _record(row)
-
-
-def cohorts_page(
-    db: Connection, workspace_id: WorkspaceId, page: Page, search: str
-) -> Listing[SavedCohortRecord]:
-    """Return a page of cohorts, newest first. search: text that the name must contain."""
-    is_complete = saved_cohorts.c.is_complete
-    rows, total = named_page(db, saved_cohorts, workspace_id, page, search, is_complete)
-    return Listing([_record(row) for row in rows], page, total)
-
-
-def rename(db: Connection, cohort_id: str, name: str, now_ms: int) -> None:
-    """Rename a cohort. Raises `StoreConflict` if another cohort has this name."""
-    changed = {"name": name, "updated_at": now_ms}
-    db.execute(update(saved_cohorts).where(saved_cohorts.c.id == cohort_id).values(changed))
-
-
-def mark_incomplete(db: Connection, cohort_id: str) -> None:
-    """Mark a cohort as incomplete, so that nothing reads it while it is being deleted."""
-    this = saved_cohorts.c.id == cohort_id
-    db.execute(update(saved_cohorts).where(this).values(is_complete=False))
-
-
 def remove_members(db: Connection, cohort_id: str, limit: int) -> int:
     """Remove some visitors from a list. Returns their number, at most `limit`."""
     c = cohort_visitors.c
     first = select(c.scope_id, c.visitor_id).where(c.cohort_id == cohort_id).limit(limit)
     of_list = and_(c.cohort_id == cohort_id, tuple_(c.scope_id, c.visitor_id).in_(first))
     return db.execute(delete(cohort_visitors).where(of_list)).rowcount
-
-
-def delete_cohort(db: Connection, cohort_id: str) -> None:
-    """Delete a cohort. The caller must have removed its visitors."""
-    db.execute(delete(saved_cohorts).where(saved_cohorts.c.id == cohort_id))
 
 
 def member_keys(db: Connection, cohort_id: str) -> list[int]:
@@ -157,9 +76,7 @@ def member_keys(db: Connection, cohort_id: str) -> list[int]:
 
 def members_page(db: Connection, cohort_id: str, page: Page) -> Listing[ListedVisitor]:
     """Return a page of a list's canonical visitors, ordered by ID."""
-    statement = _members(cohort_id)
-    rows, total = page_of(db, statement, page)
-    return Listing([ListedVisitor(*row) for row in rows], page, total)
+    return listing_of(db, _members(cohort_id), page, lambda row: ListedVisitor(*row))
 
 
 def members(db: Connection, cohort_id: str) -> list[ListedVisitor]:

@@ -16,12 +16,12 @@ from penstock.http.bodies import parse_model
 from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields
 from penstock.metadb.database import Database
 from penstock.metadb.tables import segments
-from penstock.named_records import NamedRecords
+from penstock.named_records import RevisedRecords
 
 M = TypeVar("M", bound=BaseModel)
 
 
-class SavedSegmentService(NamedRecords[SavedSegmentRecord]):
+class SavedSegmentService(RevisedRecords[SavedSegmentRecord]):
     """Manages segments. Methods raise NotFound if the workspace has no such segment."""
 
     table, model, noun, prefix = segments, SavedSegmentRecord, "segment", "seg"

@@ -16,10 +16,10 @@ from penstock.events.imports.mappings.schema import (
 )
 from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields
 from penstock.metadb.tables import import_mappings
-from penstock.named_records import NamedRecords
+from penstock.named_records import RevisedRecords
 
 
-class ImportMappingService(NamedRecords[SavedMappingRecord]):
+class ImportMappingService(RevisedRecords[SavedMappingRecord]):
     """Manages saved mappings. Methods raise NotFound if the workspace has no such mapping."""
 
     table, model, noun, prefix = import_mappings, SavedMappingRecord, "saved mapping", "map"
