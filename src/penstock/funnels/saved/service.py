@@ -1,21 +1,20 @@
 """Creates, reads, replaces and deletes saved funnels."""
 
 from collections.abc import Mapping
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import MISSING, BaseModel
 from sqlalchemy import Connection
 
 from penstock.base.clock import Clock, iso
-from penstock.base.errors import Conflict, Fault, Invalid, NotFound
-from penstock.base.ids import FunnelId, WorkspaceId, new_id
+from penstock.base.errors import Conflict, Fault, Invalid
+from penstock.base.ids import WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
 from penstock.funnels.definitions.ad_hoc import AdHocChanges
 from penstock.funnels.definitions.cost import MatchCost, cost_fault, filter_units, row_costs
 from penstock.funnels.definitions.definition import goal_names, resolve
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.definitions.regexes import PatternChecker
-from penstock.funnels.definitions.revisions import Revision
 from penstock.funnels.definitions.schema import (
     DefinitionRecord,
     FunnelRecord,
@@ -34,8 +33,11 @@ from penstock.funnels.saved.schema import FunnelIn, FunnelSort
 from penstock.funnels.segments.schema import SavedSegmentRecord
 from penstock.funnels.segments.service import SavedSegmentService
 from penstock.http.bodies import bad_parameter, parse_model
-from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields, check_revision
+from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields
 from penstock.metadb.database import Database
+from penstock.metadb.named import add_named, change_named
+from penstock.metadb.tables import funnels
+from penstock.named_records import RevisedRecords
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -55,8 +57,13 @@ class ChangedDefinition(NamedTuple):
     internal_traffic: InternalTraffic | None
 
 
-class FunnelService:
-    """Manages saved funnels. Methods raise NotFound if the workspace has no such funnel."""
+class FunnelService(RevisedRecords[FunnelRecord]):
+    """Manages saved funnels. Methods raise NotFound if the workspace has no such funnel.
+
+    Several funnels may have the same name.
+    """
+
+    table, model, noun, prefix = funnels, FunnelRecord, "funnel", "fun"
 
     def __init__(
         self,
@@ -66,10 +73,15 @@ class FunnelService:
         segments: SavedSegmentService,
         internal_traffic: InternalTrafficService,
     ) -> None:
-        self._database = database
+        super().__init__(database, clock)
         self._segments, self._internal_traffic = segments, internal_traffic
-        self._clock = clock
         self._patterns = patterns
+
+    @classmethod
+    def record_of(cls, row: Mapping[Any, Any]) -> FunnelRecord:
+        head = {name: row[name] for name in ("id", "name", "folder", "revision")}
+        times = {name: iso(row[name]) for name in ("created_at", "updated_at")}
+        return FunnelRecord(**row["definition"], **head, **times)
 
     def read(self, workspace_id: WorkspaceId, body: bytes, model: type[M]) -> M:
         """Parse a body with a definition, and check its goals and regular expressions.
@@ -147,21 +159,21 @@ class FunnelService:
         return DefinitionRecord(**dict(funnel.saved()), name=funnel.name)
 
     def create(self, workspace_id: WorkspaceId, funnel: FunnelIn) -> FunnelRecord:
-        now_ms = self._clock()
-        funnel_id = FunnelId(new_id("fun", now_ms))
-        definition = funnel.saved()
-        folder = None if funnel.folder is MISSING else funnel.folder
+        now_ms, definition = self._clock(), funnel.saved()
+        row: dict[str, Any] = {
+            "id": new_id(self.prefix, now_ms),
+            "name": funnel.name,
+            "folder": None if funnel.folder is MISSING else funnel.folder,
+            "definition": definition.model_dump(mode="json"),
+            "revision": 1,
+            "created_at": now_ms,
+            "updated_at": now_ms,
+        }
         with self._database.write() as db:
-            store.add_funnel(db, workspace_id, funnel_id, funnel.name, folder, definition, now_ms)
-            store.add_revision(
-                db, workspace_id, funnel_id, Revision(1, funnel.name, definition, now_ms)
-            )
-            _save_goal_uses(db, workspace_id, funnel_id, definition)
-        return _record(funnel_id, funnel.name, folder, definition, 1, iso(now_ms), iso(now_ms))
-
-    def get(self, workspace_id: WorkspaceId, funnel_id: str) -> FunnelRecord:
-        with self._database.read() as db:
-            return _existing(store.funnel(db, workspace_id, funnel_id))
+            add_named(db, funnels, workspace_id, row)
+            store.add_revision(db, workspace_id, row)
+            _save_goal_uses(db, workspace_id, row["id"], definition)
+        return self.record_of(row)
 
     def page(
         self,
@@ -179,9 +191,10 @@ class FunnelService:
         `store.funnels_page`.
         """
         with self._database.read() as db:
-            return store.funnels_page(
+            rows, total = store.funnels_page(
                 db, workspace_id, page, search, sort, folder, by_folder=by_folder
             )
+        return Listing([self.record_of(row._mapping) for row in rows], page, total)
 
     def folders(self, workspace_id: WorkspaceId) -> Mapping[str | None, int]:
         """Return the number of funnels in each folder. The key None stands for no folder."""
@@ -190,13 +203,13 @@ class FunnelService:
 
     def move(self, workspace_id: WorkspaceId, funnel_id: str, folder: str | None) -> FunnelRecord:
         """Move a funnel to a folder, or out of its folder. Keeps its revision."""
-        now_ms = self._clock()
+        changed = {"folder": folder, "updated_at": self._clock()}
         with self._database.write() as db:
-            saved = _existing(store.funnel(db, workspace_id, funnel_id, hold=True))
-            if folder == saved.folder:
-                return saved
-            store.move_funnel(db, workspace_id, funnel_id, folder, now_ms)
-        return saved.model_copy(update={"folder": folder, "updated_at": iso(now_ms)})
+            saved = self._row(db, workspace_id, funnel_id, hold=True)
+            if folder == saved["folder"]:
+                return self.record_of(saved)
+            change_named(db, funnels, funnel_id, changed)
+        return self.record_of({**saved, **changed})
 
     def replace(
         self,
@@ -215,9 +228,9 @@ class FunnelService:
         earlier revision.
         """
         definition = funnel.saved()
-        now_ms = self._clock()
         with self._database.write() as db:
-            saved = _existing(store.funnel(db, workspace_id, funnel_id, hold=True))
+            row = self._row(db, workspace_id, funnel_id, hold=True)
+            saved = self.record_of(row)
             read_only.check(saved, computed=("replacedRevision",))
             replaced = None if "revision" in read_only.values else saved.revision
             is_changed = not definition.counts_like(saved.definition)
@@ -225,24 +238,26 @@ class FunnelService:
             stored = saved.name, saved.folder, saved.definition
             if (funnel.name, folder, definition) == stored:
                 return ReplacedFunnelRecord(**dict(saved), replaced_revision=replaced)
-            revision = saved.revision + is_changed
-            store.change_funnel(db, funnel_id, funnel.name, folder, definition, revision, now_ms)
+            changed = {
+                "name": funnel.name,
+                "folder": folder,
+                "definition": definition.model_dump(mode="json"),
+                "revision": saved.revision + is_changed,
+                "updated_at": self._clock(),
+            }
+            change_named(db, funnels, funnel_id, changed)
+            row = {**row, **changed}
             if is_changed:
-                store.add_revision(
-                    db, workspace_id, funnel_id, Revision(revision, funnel.name, definition, now_ms)
-                )
+                store.add_revision(db, workspace_id, row)
             _save_goal_uses(db, workspace_id, funnel_id, definition)
-        record = _record(
-            funnel_id, funnel.name, folder, definition, revision, saved.created_at, iso(now_ms)
-        )
-        return ReplacedFunnelRecord(**dict(record), replaced_revision=replaced)
+        return ReplacedFunnelRecord(**dict(self.record_of(row)), replaced_revision=replaced)
 
     def revisions(
         self, workspace_id: WorkspaceId, funnel_id: str, page: Page
     ) -> Listing[RevisionRecord]:
         """Return revisions, newest first, each with its changes from the previous one."""
         with self._database.read() as db:
-            _existing(store.funnel(db, workspace_id, funnel_id))
+            self._row(db, workspace_id, funnel_id)
             revisions, total = store.revisions_page(db, workspace_id, funnel_id, page)
             oldest = (
                 store.revision(db, workspace_id, funnel_id, revisions[-1].number - 1)
@@ -263,7 +278,7 @@ class FunnelService:
         Raises Malformed if the funnel has no such revision.
         """
         with self._database.read() as db:
-            funnel = _existing(store.funnel(db, workspace_id, funnel_id))
+            funnel = self.record_of(self._row(db, workspace_id, funnel_id))
             if number in (None, funnel.revision):
                 return funnel.revision, funnel.definition
             revision = store.revision(db, workspace_id, funnel_id, number)
@@ -273,19 +288,6 @@ class FunnelService:
             )
             raise bad_parameter(Fault("revision", "unknown_revision", f"The funnel has {numbers}."))
         return revision.number, revision.definition
-
-    def delete(
-        self, workspace_id: WorkspaceId, funnel_id: str, revision: int | None = None
-    ) -> None:
-        """Delete a funnel.
-
-        revision: the only one to delete; None deletes any. Raises Conflict if the funnel has
-        another revision.
-        """
-        with self._database.write() as db:
-            saved = _existing(store.funnel(db, workspace_id, funnel_id, hold=True))
-            check_revision(revision, saved.revision)
-            store.delete_funnel(db, funnel_id)
 
 
 def _save_goal_uses(
@@ -305,33 +307,3 @@ def _save_goal_uses(
             ]
         )
     store.save_goal_uses(db, funnel_id, goals.values())
-
-
-def _record(
-    funnel_id: str,
-    name: str,
-    folder: str | None,
-    definition: SavedDefinition,
-    revision: int,
-    created_at: str,
-    updated_at: str,
-) -> FunnelRecord:
-    return FunnelRecord(
-        **definition.model_dump(),
-        id=funnel_id,
-        name=name,
-        folder=folder,
-        revision=revision,
-        created_at=created_at,
-        updated_at=updated_at,
-    )
-
-
-def _existing(record: FunnelRecord | None) -> FunnelRecord:
-    if record is None:
-        raise _unknown()
-    return record
-
-
-def _unknown() -> NotFound:
-    return NotFound("There is no such funnel in this workspace.")
