@@ -1,19 +1,11 @@
 """Plain types for a workspace's settings. No I/O."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class QueryLimits:
-    """Limits on a single query. None means that the operator's limit applies."""
-
-    timeout_s: float | None
-    memory_bytes: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class WorkspaceSettings:
-    """Name and query limits of a workspace."""
+class WorkspaceSettings(NamedTuple):
+    """Name of a workspace, and limits on a single query. None: the operator's limit applies."""
 
     name: str
-    limits: QueryLimits
+    query_timeout_seconds: float | None
+    query_memory_bytes: int | None

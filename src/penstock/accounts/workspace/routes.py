@@ -2,11 +2,7 @@
 
 from penstock.accounts.model import Caller
 from penstock.accounts.workspace.model import WorkspaceSettings
-from penstock.accounts.workspace.schema import (
-    LimitsRecord,
-    WorkspaceChanges,
-    WorkspaceSettingsRecord,
-)
+from penstock.accounts.workspace.schema import WorkspaceChanges, WorkspaceSettingsRecord
 from penstock.accounts.workspace.service import WorkspaceService
 from penstock.http.handlers import route
 from penstock.http.read_only import ReadOnlyFields
@@ -15,14 +11,7 @@ _PATH = "/api/settings/workspace"
 
 
 def _record(limits: WorkspaceService, settings: WorkspaceSettings) -> WorkspaceSettingsRecord:
-    own_limits = settings.limits
-    timeout_s, memory_bytes = limits.cap_limits(own_limits)
-    return WorkspaceSettingsRecord(
-        name=settings.name,
-        query_timeout_seconds=own_limits.timeout_s,
-        query_memory_bytes=own_limits.memory_bytes,
-        in_force=LimitsRecord(query_timeout_seconds=timeout_s, query_memory_bytes=memory_bytes),
-    )
+    return WorkspaceSettingsRecord.from_object(settings, in_force=limits.in_force(settings))
 
 
 @route("GET", _PATH, "Settings of the workspace", tag="accounts")
@@ -40,7 +29,7 @@ def change_workspace_settings(
     `inForce` may be sent back with its current value.
     """
     read_only.check(_record(limits, limits.settings(caller.workspace_id)))
-    return _record(limits, limits.change(caller, changes.limits(), changes.name))
+    return _record(limits, limits.change(caller, changes))
 
 
 ROUTES = (read_workspace_settings, change_workspace_settings)

@@ -1,6 +1,6 @@
 """Wire types for workspace settings."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
@@ -21,11 +21,6 @@ class WorkspaceChanges(Input):
     query_memory_bytes: Annotated[
         int | None, Field(ge=MIN_QUERY_BYTES, description="Maximum memory of one query, in bytes.")
     ] = None
-
-    def limits(self) -> dict[str, Any]:
-        """Return the limits that were sent, by field name of `QueryLimits`."""
-        names = {"query_timeout_seconds": "timeout_s", "query_memory_bytes": "memory_bytes"}
-        return {names[name]: getattr(self, name) for name in self.model_fields_set & names.keys()}
 
 
 class LimitsRecord(Record):

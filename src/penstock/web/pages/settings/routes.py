@@ -35,7 +35,7 @@ def api_keys(view: View, key_service: KeyService) -> Response[bytes]:
 
 @page("/settings/workspace")
 def workspace(view: View, limits: WorkspaceService) -> Response[bytes]:
-    return view.render("settings/workspace.html", limits=limits.own_limits(view.workspace_id))
+    return view.render("settings/workspace.html", limits=limits.settings(view.workspace_id))
 
 
 @page("/settings/internal-traffic")
