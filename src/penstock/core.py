@@ -65,5 +65,7 @@ class Room:
         return ()
 
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
-        """Contexts that are open while the service runs. They are closed in reverse order."""
-        return ()
+        """Contexts that are open while the service runs, by default those of the workers. They are
+        closed in reverse order.
+        """
+        return [worker.running() for worker in self.workers()]

@@ -1,7 +1,6 @@
 """Wiring of users, sessions, workspaces, API keys and websites."""
 
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from penstock.accounts import callers
@@ -81,13 +80,6 @@ class AccountsRoom(Room):
     def workers(self) -> Sequence[Worker]:
         mail = [self.mailer.worker] if self.mailer.is_set_up else []
         return [self.key_service.worker, *self.audit_log.workers, *mail]
-
-    def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
-        return [
-            self.key_service.running(),
-            *(worker.running() for worker in self.audit_log.workers),
-            *([self.mailer.worker.running()] if self.mailer.is_set_up else []),
-        ]
 
 
 def build(core: Core, box: SecretBox) -> AccountsRoom:

@@ -17,6 +17,7 @@ from sqlalchemy import (
 
 from penstock.accounts.model import CurrentUser, Role, User, Workspace
 from penstock.base.ids import SessionId, UserAccountId, WorkspaceId
+from penstock.metadb.rows import row_values
 from penstock.metadb.tables import (
     invitations,
     memberships,
@@ -72,23 +73,13 @@ def email_taken(db: Connection, email: str) -> bool:
 
 
 def add_user(db: Connection, user: User, password_hash: str) -> None:
-    db.execute(
-        insert(users).values(
-            id=user.id,
-            email=user.email,
-            password_hash=password_hash,
-            created_at=user.created_at_ms,
-            email_confirmed_at=user.email_confirmed_at_ms,
-        )
-    )
+    values = row_values(user, users, without=("password_hash",))
+    db.execute(insert(users).values(values | {"password_hash": password_hash}))
 
 
 def add_workspace(db: Connection, workspace: Workspace) -> None:
-    db.execute(
-        insert(workspaces).values(
-            id=workspace.id, name=workspace.name, created_at=workspace.created_at_ms
-        )
-    )
+    limits = ("query_timeout_s", "query_memory_bytes")
+    db.execute(insert(workspaces).values(row_values(workspace, workspaces, without=limits)))
 
 
 def workspace(db: Connection, workspace_id: str) -> Workspace | None:

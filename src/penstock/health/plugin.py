@@ -29,11 +29,8 @@ class HealthRoom(Room):
         return [self.store_sizes.worker]
 
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
-        return [
-            self.trace_exporter.running(),
-            self.metrics_server.running(),
-            self.store_sizes.worker.running(),
-        ]
+        outputs = [self.trace_exporter.running(), self.metrics_server.running()]
+        return [*outputs, *super().lifespans()]
 
 
 def build(

@@ -1,7 +1,6 @@
 """Wiring of the background work that each node does for the metadata DB."""
 
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from penstock.base.worker import Backoff, Worker
@@ -21,9 +20,6 @@ class NodesRoom(Room):
 
     def workers(self) -> Sequence[Worker]:
         return [worker for worker in (self.change_listener, self.checkpoints) if worker is not None]
-
-    def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
-        return [worker.running() for worker in self.workers()]
 
 
 def build(core: Core) -> NodesRoom:

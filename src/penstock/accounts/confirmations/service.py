@@ -25,6 +25,7 @@ from penstock.accounts.open_sessions import require_open_session
 from penstock.accounts.own_account import store as own_account_store
 from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, NotFound, QueueFull, RateLimited, RatePolicy
+from penstock.base.ids import WorkspaceId
 from penstock.base.paging import MAX_PAGE_SIZE, Page
 from penstock.http.rate_limiter import RateLimiter
 from penstock.metadb.database import Database
@@ -89,9 +90,8 @@ class ConfirmationService:
     def _mail_with_link(self, user: User) -> Mail:
         token, now_ms = new_token(), self._clock()
         with self._database.write() as db:
-            store.add_confirmation(
-                db, hash_secret(token), user.id, now_ms, now_ms + _VALID_S * 1000
-            )
+            expires_at_ms = now_ms + _VALID_S * 1000
+            store.add_confirmation(db, hash_secret(token), user.id, now_ms, expires_at_ms)
         url = f"{self._settings.base_url}/confirm-email?token={token}"
         return Mail(user.email, "Confirm your address for Penstock", _MAIL.format(url=url))
 
@@ -142,7 +142,7 @@ class ConfirmationService:
         store.end_confirmations(db, user.id)
         networks_store.forget_all(db, user.id)
         accounts_store.end_invitations_by(db, user)
-        revoked = keys_store.revoke_all_keys_of(db, user.id, now_ms)
+        revoked = keys_store.revoke_keys_of(db, user.id, now_ms)
         if revoked:
             self._keys.announce(db)
         accounts_store.confirm_email(db, user.id, now_ms)
@@ -150,10 +150,10 @@ class ConfirmationService:
             f"{user.id} {user.email}: first {proof} of an address that was never confirmed; "
             f"sessions ended: {sessions}, API keys revoked: {len(revoked)}, password void"
         )
-        for membership in own_account_store.memberships_page(
-            db, user.id, Page(1, MAX_PAGE_SIZE)
-        ).data:
-            actor = Caller(membership.workspace.id, user_id=user.id, name=user.email)
+        all_workspaces = Page(1, MAX_PAGE_SIZE)
+        for membership in own_account_store.memberships_page(db, user.id, all_workspaces).data:
+            workspace_id = WorkspaceId(membership.workspace.id)
+            actor = Caller(workspace_id, user_id=user.id, name=user.email)
             audit.record(db, actor, Action.ACCOUNT_RECLAIMED, target, now_ms)
         return revoked
 

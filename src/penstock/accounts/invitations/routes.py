@@ -65,8 +65,7 @@ def accept_invitation(
 
     Requires a session of the invited email address. The session stays in its current workspace.
     """
-    membership = invitations.accept(current_user, form.token.get_secret_value())
-    return MembershipRecord.from_object(membership)
+    return invitations.accept(current_user, form.token.get_secret_value())
 
 
 ROUTES = (invite, list_invitations, withdraw_invitation, read_invitation, accept_invitation)

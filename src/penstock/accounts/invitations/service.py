@@ -16,7 +16,7 @@ from penstock.accounts.members.service import require_owner
 from penstock.accounts.model import CurrentUser, Role, User
 from penstock.accounts.open_sessions import require_open_session
 from penstock.accounts.own_account import store as own_account_store
-from penstock.accounts.own_account.model import WorkspaceMembership
+from penstock.accounts.own_account.schema import MembershipRecord
 from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, NotFound, RateLimited, RatePolicy
 from penstock.base.ids import InvitationId, WorkspaceId, new_id
@@ -136,7 +136,7 @@ class InvitationService:
             invitation = tokens.find(db, token, None, self._clock())
             return invitation, accounts_store.email_taken(db, invitation.email)
 
-    def accept(self, actor: CurrentUser, token: str) -> WorkspaceMembership:
+    def accept(self, actor: CurrentUser, token: str) -> MembershipRecord:
         """Add the user to the inviting workspace. The session stays in its current workspace.
 
         An existing member keeps their role.
@@ -147,13 +147,12 @@ class InvitationService:
             invitation = tokens.redeem(db, token, actor.user.email, now_ms)
             if invitation.proves_address:
                 self._confirmations.accept_proof(db, actor, now_ms)
-            membership = own_account_store.membership(db, actor.user.id, invitation.workspace.id)
-            if membership is None:
+            if accounts_store.role(db, invitation.workspace.id, actor.user.id) is None:
                 joined = CurrentUser(actor.user, invitation.workspace, invitation.role)
                 accounts_store.add_member(db, joined, now_ms)
                 target = f"{actor.user.id} {actor.user.email}"
                 audit.record(db, joined.caller, Action.MEMBER_JOINED, target, now_ms)
-        return membership or WorkspaceMembership(invitation.workspace, invitation.role, now_ms)
+            return own_account_store.membership(db, actor.user.id, invitation.workspace.id)
 
 
 def _mail(invitation: Invitation, url: str) -> Mail:

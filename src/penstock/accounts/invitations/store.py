@@ -6,9 +6,10 @@ from sqlalchemy import Connection, Row, Select, delete, insert, or_, select
 
 from penstock.accounts.invitations.model import Invitation
 from penstock.accounts.model import Role, Workspace
-from penstock.base.ids import InvitationId, WorkspaceId
+from penstock.base.ids import WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.metadb.pages import listing_of, newest_first
+from penstock.metadb.rows import record_values, row_values
 from penstock.metadb.tables import invitations, workspaces
 
 
@@ -27,19 +28,13 @@ def add_invitation(
         invitations.c.email == invitation.email,
     )
     db.execute(delete(invitations).where(*is_earlier))
-    db.execute(
-        insert(invitations).values(
-            id=invitation.id,
-            workspace_id=invitation.workspace.id,
-            email=invitation.email,
-            role=invitation.role.value,
-            token_hash=token_hash,
-            mailed_token_hash=mailed_token_hash,
-            invited_by=invitation.invited_by,
-            created_at=invitation.created_at_ms,
-            expires_at=invitation.expires_at_ms,
-        )
-    )
+    others = {
+        "workspace_id": invitation.workspace.id,
+        "token_hash": token_hash,
+        "mailed_token_hash": mailed_token_hash,
+    }
+    values = row_values(invitation, invitations, without=others)
+    db.execute(insert(invitations).values(values | others))
 
 
 def delete_expired_invitations(db: Connection, workspace_id: WorkspaceId, now_ms: int) -> None:
@@ -56,14 +51,11 @@ def _open_invitations(now_ms: int) -> Select[Any]:
 
 
 def _invitation(row: Row[Any], token_hash: bytes | None = None) -> Invitation:
+    fields = ("id", "email", "invited_by", "created_at_ms", "expires_at_ms")
     return Invitation(
-        id=InvitationId(row.id),
+        **record_values(row, fields),
         workspace=Workspace(WorkspaceId(row.workspace_id), row.name, row.workspace_created_at),
-        email=row.email,
         role=Role(row.role),
-        invited_by=row.invited_by,
-        created_at_ms=row.created_at,
-        expires_at_ms=row.expires_at,
         proves_address=token_hash is not None and row.mailed_token_hash == token_hash,
     )
 

@@ -3,8 +3,7 @@
 Methods block on the metadata DB unless they say otherwise: call them from a worker thread.
 """
 
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
 from threading import Lock
 
 from sqlalchemy import Connection
@@ -45,12 +44,6 @@ class KeyService:
             period_s=_LAST_USE_EVERY_S,
             last_step=self.write_last_uses,
         )
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Periodically write when keys were last used, and once more when the context ends."""
-        async with self.worker.running():
-            yield
 
     async def authenticate(
         self, authorization: str | None, scope: KeyScope | None = None
@@ -108,27 +101,22 @@ class KeyService:
         website_id = None
         if form.website_id is not None:
             website_id = self._websites.owned_website(actor.workspace_id, form.website_id).id
-        key = NewKeyRecord(
-            id=new_id("key", now_ms),
-            name=form.name,
-            key=secret,
-            prefix=secret[:KEY_PREFIX_CHARS],
-            created_at=now_ms,
-        )
+        shown = {
+            "id": new_id("key", now_ms),
+            "name": form.name,
+            "prefix": secret[:KEY_PREFIX_CHARS],
+            "created_at": now_ms,
+        }
+        hidden = {
+            "key_hash": hash_secret(secret),
+            "website_id": website_id,
+            "expires_at": form.expires_at,
+        }
         with self._database.write() as db:
             require_open_session(db, actor)
-            store.add_key(
-                db,
-                actor,
-                key,
-                hash_secret(secret),
-                scopes=set(form.scopes or KeyScope),
-                website_id=website_id,
-                now_ms=now_ms,
-                expires_at_ms=form.expires_at,
-            )
-            audit.record(db, actor, Action.KEY_CREATED, f"{key.id} {key.name}", now_ms)
-        return key
+            store.add_key(db, actor, set(form.scopes or KeyScope), shown | hidden)
+            audit.record(db, actor, Action.KEY_CREATED, f"{shown['id']} {form.name}", now_ms)
+        return NewKeyRecord(**shown, key=secret)
 
     def counts_by_creator(self, workspace_id: WorkspaceId) -> dict[str, int]:
         """Return the number of unrevoked keys in the workspace by the creator's user ID."""

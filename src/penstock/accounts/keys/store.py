@@ -5,9 +5,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, func, insert, or_, select, update
 
-from penstock.accounts.keys.schema import KeyRecord, NewKeyRecord
+from penstock.accounts.keys.schema import KeyRecord
 from penstock.accounts.model import Caller
-from penstock.base.ids import KeyId, UserAccountId, WebsiteId, WorkspaceId
+from penstock.base.ids import KeyId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.http.scopes import ALL_SCOPES, KeyScope
 from penstock.metadb.pages import listing_of, newest_first
@@ -15,29 +15,16 @@ from penstock.metadb.tables import api_keys, memberships
 
 
 def add_key(
-    db: Connection,
-    actor: Caller,
-    key: NewKeyRecord,
-    key_hash: bytes,
-    *,
-    scopes: Collection[KeyScope],
-    website_id: WebsiteId | None,
-    now_ms: int,
-    expires_at_ms: int | None,
+    db: Connection, actor: Caller, scopes: Collection[KeyScope], columns: Mapping[str, Any]
 ) -> None:
+    """Add a key. columns: its other columns."""
     db.execute(
         insert(api_keys).values(
-            id=key.id,
-            workspace_id=actor.workspace_id,
+            **columns,
             scopes=" ".join(sorted(scopes)),
-            website_id=website_id,
-            expires_at=expires_at_ms,
+            workspace_id=actor.workspace_id,
             created_by=actor.user_id,
             created_by_email=actor.name,
-            name=key.name,
-            key_hash=key_hash,
-            prefix=key.prefix,
-            created_at=now_ms,
         )
     )
 
@@ -89,34 +76,17 @@ def key_holder(db: Connection, key_hash: bytes, now_ms: int) -> Caller | None:
 
 
 def revoke_keys_of(
-    db: Connection, workspace_id: WorkspaceId, user_id: str, now_ms: int
+    db: Connection, user_id: str, now_ms: int, workspace_id: WorkspaceId | None = None
 ) -> list[bytes]:
-    """Revoke the keys that a user created in the workspace. Returns their hashes."""
-    is_key = (
-        api_keys.c.workspace_id == workspace_id,
-        api_keys.c.created_by == user_id,
-        api_keys.c.revoked_at.is_(None),
-    )
-    return list(
-        db.execute(
-            update(api_keys).where(*is_key).values(revoked_at=now_ms).returning(api_keys.c.key_hash)
-        ).scalars()
-    )
+    """Revoke the keys that a user created in the workspace. Returns their hashes.
 
-
-def revoke_all_keys_of(db: Connection, user_id: UserAccountId, now_ms: int) -> list[bytes]:
-    """Revoke the keys that a user created in their current workspaces. Returns their hashes."""
-    own = select(memberships.c.workspace_id).where(memberships.c.user_id == user_id)
-    is_key = (
-        api_keys.c.workspace_id.in_(own),
-        api_keys.c.created_by == user_id,
-        api_keys.c.revoked_at.is_(None),
-    )
-    return list(
-        db.execute(
-            update(api_keys).where(*is_key).values(revoked_at=now_ms).returning(api_keys.c.key_hash)
-        ).scalars()
-    )
+    workspace_id: None for all workspaces that the user is a member of.
+    """
+    c, own = api_keys.c, select(memberships.c.workspace_id).where(memberships.c.user_id == user_id)
+    is_there = c.workspace_id.in_(own) if workspace_id is None else c.workspace_id == workspace_id
+    is_key = (is_there, c.created_by == user_id, c.revoked_at.is_(None))
+    revoked = update(api_keys).where(*is_key).values(revoked_at=now_ms).returning(c.key_hash)
+    return list(db.execute(revoked).scalars())
 
 
 def count_keys_by_creator(db: Connection, workspace_id: WorkspaceId) -> dict[str, int]:

@@ -7,9 +7,6 @@ from penstock.base.ids import UserAccountId
 from penstock.metadb.database import Database
 from penstock.metadb.secret_box import SecretBox
 
-_MAX_NETWORKS = 20
-"""Maximum number of networks remembered for a user."""
-
 
 class KnownNetworks:
     """Networks that users have logged in from. Only keyed hashes of them are stored.
@@ -22,9 +19,7 @@ class KnownNetworks:
 
     def remember(self, db: Connection, user_id: UserAccountId, network: str, now_ms: int) -> None:
         """Record a log-in. The caller must have locked the user."""
-        store.remember(
-            db, user_id, self._box.fingerprint(network), now_ms, max_networks=_MAX_NETWORKS
-        )
+        store.remember(db, user_id, self._box.fingerprint(network), now_ms)
 
     def knows(self, email: str, network: str) -> bool:
         """Whether the user with this email address has logged in from the network. Blocks."""

@@ -69,11 +69,10 @@ class MemberService:
             _require_another_owner(db, actor.workspace.id, member)
             accounts_store.lock_user(db, user_id)
             store.remove_member(db, actor.workspace.id, user_id)
-            revoked = (
-                keys_store.revoke_keys_of(db, actor.workspace.id, user_id, self._clock())
-                if revoke_keys
-                else []
-            )
+            revoked = []
+            if revoke_keys:
+                now_ms = self._clock()
+                revoked = keys_store.revoke_keys_of(db, user_id, now_ms, actor.workspace.id)
             target = f"{user_id} {member.email}"
             if revoked:
                 target += f", {len(revoked)} API keys revoked"

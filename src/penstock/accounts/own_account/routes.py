@@ -11,6 +11,7 @@ from penstock.accounts.own_account.service import OwnAccountService
 from penstock.accounts.password_work import password_route
 from penstock.accounts.schema import SessionRecord
 from penstock.accounts.session_cookies import session_token
+from penstock.base.ids import WorkspaceId
 from penstock.base.paging import Listing
 from penstock.http.handlers import route
 from penstock.http.requests import AnyRequest
@@ -56,8 +57,7 @@ def list_workspaces(
     current_user: CurrentUser, own_account: OwnAccountService, query: PageQuery
 ) -> Listing[MembershipRecord]:
     """Lists your workspaces in the order in which you joined them."""
-    workspaces = own_account.workspaces(current_user.user, query.pagination)
-    return workspaces.map(MembershipRecord.from_object)
+    return own_account.workspaces(current_user.user, query.pagination)
 
 
 @route("POST", "/api/auth/workspace", "Switch to another workspace", status=200, tag="people")
@@ -69,7 +69,7 @@ def switch_workspace(
 ) -> SessionRecord:
     """Switches the session to another workspace, in every tab of the browser."""
     token = session_token(request) or ""
-    account = own_account.switch(current_user.user, token, form.workspace_id)
+    account = own_account.switch(current_user.user, token, WorkspaceId(form.workspace_id))
     return SessionRecord.from_object(account)
 
 

@@ -7,10 +7,10 @@ from penstock.accounts.credentials import hash_secret, password_hash, password_m
 from penstock.accounts.model import CurrentUser, User
 from penstock.accounts.open_sessions import require_open_session
 from penstock.accounts.own_account import store
-from penstock.accounts.own_account.model import WorkspaceMembership
-from penstock.accounts.own_account.schema import OpenSessionRecord
+from penstock.accounts.own_account.schema import MembershipRecord, OpenSessionRecord
 from penstock.base.clock import Clock
 from penstock.base.errors import Fault, Invalid, NotFound, RatePolicy
+from penstock.base.ids import WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.http.rate_limiter import RateLimiter
 from penstock.metadb.database import Database
@@ -72,18 +72,19 @@ class OwnAccountService:
             if not store.end_session(db, user.id, session_id):
                 raise NotFound("This session does not exist or has already ended.")
 
-    def workspaces(self, user: User, page: Page) -> Listing[WorkspaceMembership]:
+    def workspaces(self, user: User, page: Page) -> Listing[MembershipRecord]:
         """List the user's workspaces in the order in which they joined them."""
         with self._database.read() as db:
             return store.memberships_page(db, user.id, page)
 
-    def switch(self, user: User, token: str, workspace_id: str) -> CurrentUser:
+    def switch(self, user: User, token: str, workspace_id: WorkspaceId) -> CurrentUser:
         """Move the session to another workspace of the user."""
         with self._database.write() as db:
-            membership = store.membership(db, user.id, workspace_id)
-            if membership is None:
+            workspace = accounts_store.workspace(db, workspace_id)
+            role = accounts_store.role(db, workspace_id, user.id)
+            if workspace is None or role is None:
                 raise NotFound("This workspace does not exist, or you are not a member of it.")
-            account = CurrentUser(user, membership.workspace, membership.role)
+            account = CurrentUser(user, workspace, role)
             store.switch_session(db, hash_secret(token), account)
         return account
 

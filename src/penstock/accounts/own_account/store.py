@@ -4,10 +4,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, delete, func, select, update
 
-from penstock.accounts.model import CurrentUser, Role, Workspace
-from penstock.accounts.own_account.model import WorkspaceMembership
-from penstock.accounts.own_account.schema import OpenSessionRecord
-from penstock.base.ids import UserAccountId, WorkspaceId
+from penstock.accounts.model import CurrentUser
+from penstock.accounts.own_account.schema import MembershipRecord, OpenSessionRecord
+from penstock.accounts.schema import WorkspaceRecord
+from penstock.base.ids import UserAccountId
 from penstock.base.paging import Listing, Page
 from penstock.metadb.pages import listing_of
 from penstock.metadb.tables import memberships, pending_log_ins, sessions, users, workspaces
@@ -79,25 +79,21 @@ _MEMBERSHIPS = (
 )
 
 
-def _membership(row: Row[*tuple[Any, ...]]) -> WorkspaceMembership:
-    return WorkspaceMembership(
-        Workspace(WorkspaceId(row.id), row.name, row.created_at), Role(row.role), row.since
-    )
+def _membership(row: Row[*tuple[Any, ...]]) -> MembershipRecord:
+    return MembershipRecord.from_object(row, workspace=WorkspaceRecord.from_object(row))
 
 
 def memberships_page(
     db: Connection, user_id: UserAccountId, page: Page
-) -> Listing[WorkspaceMembership]:
+) -> Listing[MembershipRecord]:
     """List the user's workspaces in the order in which they joined them."""
     return listing_of(db, _MEMBERSHIPS, page, _membership, {"user": user_id})
 
 
-def membership(
-    db: Connection, user_id: UserAccountId, workspace_id: str
-) -> WorkspaceMembership | None:
+def membership(db: Connection, user_id: UserAccountId, workspace_id: str) -> MembershipRecord:
+    """Return the user's membership in a workspace that they are a member of."""
     statement = _MEMBERSHIPS.where(workspaces.c.id == workspace_id)
-    row = db.execute(statement, {"user": user_id}).first()
-    return None if row is None else _membership(row)
+    return _membership(db.execute(statement, {"user": user_id}).one())
 
 
 def switch_session(db: Connection, token_hash: bytes, account: CurrentUser) -> None:

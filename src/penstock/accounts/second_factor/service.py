@@ -80,7 +80,7 @@ class SecondFactorService:
         with self._database.write() as db:
             require_open_session(db, actor.caller)
             factor = store.second_factor(db, actor.user.id)
-            if factor is None or factor.confirmed_at_ms is not None:
+            if factor is None or factor.confirmed_at is not None:
                 raise Conflict(
                     "No second factor is being set up. Start again.", code="second_factor_not_begun"
                 )
@@ -151,7 +151,7 @@ class SecondFactorService:
         """
         now_ms, bare = self._clock(), bare_code(code)
         factor = store.second_factor(db, user.id)
-        if factor is None or factor.confirmed_at_ms is None:
+        if factor is None or factor.confirmed_at is None:
             return False
         self._guesses.count(user.id)
         step = matching_step(self._box.open(factor.secret), bare, now_ms)

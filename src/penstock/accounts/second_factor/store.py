@@ -1,10 +1,10 @@
 """SQL for second factors. Each function runs in the transaction of its connection."""
 
 from collections.abc import Iterable
+from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, delete, func, insert, or_, select, update
 
-from penstock.accounts.second_factor.model import SecondFactor
 from penstock.accounts.second_factor.schema import SecondFactorRecord
 from penstock.metadb.tables import pending_log_ins, recovery_codes, second_factors
 
@@ -12,25 +12,21 @@ _SPREAD = 2
 """Maximum distance, in time steps, between two codes that are valid at the same moment."""
 
 
-def second_factor(db: Connection, user_id: str) -> SecondFactor | None:
-    """Return the user's second factor, even if it is unconfirmed."""
-    c = second_factors.c
-    row = db.execute(
-        select(c.secret, c.confirmed_at, c.last_step).where(c.user_id == user_id)
-    ).first()
-    return None if row is None else SecondFactor(*row)
+def second_factor(db: Connection, user_id: str) -> Row[*tuple[Any, ...]] | None:
+    """Return the row of the user's second factor. During setup, `confirmed_at` is None."""
+    return db.execute(select(second_factors).where(second_factors.c.user_id == user_id)).first()
 
 
 def is_enabled(db: Connection, user_id: str) -> bool:
     factor = second_factor(db, user_id)
-    return factor is not None and factor.confirmed_at_ms is not None
+    return factor is not None and factor.confirmed_at is not None
 
 
 def state(db: Connection, user_id: str) -> SecondFactorRecord:
     factor = second_factor(db, user_id)
     count = select(func.count()).select_from(recovery_codes)
     left = db.scalar(count.where(recovery_codes.c.user_id == user_id))
-    enabled_at_ms = factor.confirmed_at_ms if factor else None
+    enabled_at_ms = factor.confirmed_at if factor else None
     return SecondFactorRecord(
         enabled=enabled_at_ms is not None, enabled_at=enabled_at_ms, recovery_codes_left=left or 0
     )
@@ -88,6 +84,5 @@ def delete_second_factor(db: Connection, user_id: str) -> bool:
     """
     for table in (pending_log_ins, recovery_codes):
         db.execute(delete(table).where(table.c.user_id == user_id))
-    return (
-        db.execute(delete(second_factors).where(second_factors.c.user_id == user_id)).rowcount > 0
-    )
+    factor = delete(second_factors).where(second_factors.c.user_id == user_id)
+    return db.execute(factor).rowcount > 0
