@@ -46,7 +46,6 @@ def build(
     outbox: reads the outbox state; blocks. outcomes, missing: read the state of stored outcomes and
     the number of missing events.
     """
-    stores = {"database": core.database.answers, "warehouse": core.warehouse.answers}
     settings = core.settings
     sizes = StoreSizes(core.database, core.warehouse, core.clock)
     workers = [*workers, sizes.worker]
@@ -54,17 +53,7 @@ def build(
         "penstock_store_bytes", "Disk use of the stores, by table.", sizes.bytes_by_name, "table"
     )
     return HealthRoom(
-        health=HealthService(
-            stores,
-            workers,
-            outbox=outbox,
-            outcomes=outcomes,
-            missing=missing,
-            is_damaged=lambda: core.database.damage is not None,
-            missing_right=lambda: core.warehouse.missing_right,
-            silent_shards=lambda: core.warehouse.silent_shards,
-            disk_space=settings.disk_space,
-        ),
+        health=HealthService(core, workers, outbox=outbox, outcomes=outcomes, missing=missing),
         store_sizes=sizes,
         trace_exporter=TraceExporter(settings.otlp_endpoint),
         metrics_server=MetricsServer(

@@ -2,21 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Any
 
 import anyio
 from anyio import CapacityLimiter, to_thread
 
-from penstock.base.disk_space import DiskSpace
 from penstock.base.errors import StoreUnavailable
 from penstock.base.metrics import PolledGauge
 from penstock.base.worker import Worker, WorkerHealth
-from penstock.health.model import (
-    MissingEvents,
-    OutboxState,
-    OutcomesHealth,
-    Readiness,
-    Resources,
-)
+from penstock.core import Core
+from penstock.health.model import MissingEvents, OutboxState, OutcomesHealth, Readiness
 from penstock.health.resources import read_resources
 
 FAILED_AFTER_MS = 60_000
@@ -33,106 +28,66 @@ class HealthService:
 
     def __init__(
         self,
-        answers_by_store: dict[str, Callable[[], bool]],
+        core: Core,
         workers: Sequence[Worker],
         *,
         outbox: Callable[[], OutboxState],
         outcomes: Callable[[], OutcomesHealth],
         missing: Callable[[], MissingEvents],
-        is_damaged: Callable[[], bool],
-        missing_right: Callable[[], str | None],
-        silent_shards: Callable[[], Sequence[int]],
-        disk_space: DiskSpace,
-        answer_s: float = _ANSWER_S,
     ) -> None:
-        """answers_by_store: for each store name, a blocking function that returns whether the store
-        answers.
-
-        outbox: reads the outbox state; blocks. outcomes: reads the state of stored outcomes.
-        missing: reads the number of missing events. is_damaged: returns whether the metadata
-        database is damaged. missing_right: returns a permission missing in the event store, or
-        None. silent_shards: numbers of the event store's shards that do not respond. disk_space:
-        the disk of the data folder.
+        """outbox: reads the outbox state; blocks. outcomes: reads the state of stored outcomes.
+        missing: reads the number of missing events.
         """
-        self._outbox, self._disk_space = outbox, disk_space
-        self._outcomes, self._missing, self._is_damaged = outcomes, missing, is_damaged
-        self._missing_right, self._silent_shards = missing_right, silent_shards
-        self._outbox_limiter = CapacityLimiter(_PROBES)
-        self._resource_limiter = CapacityLimiter(_PROBES)
-        self._workers, self._answer_s = workers, answer_s
+        self._database, self._warehouse, self._workers = core.database, core.warehouse, workers
+        self._outcomes, self._missing = outcomes, missing
+        self._answer_s = _ANSWER_S
+        probes: dict[str, Callable[[], Any]] = {
+            "database": core.database.answers,
+            "warehouse": core.warehouse.answers,
+            "outbox": outbox,
+            "resources": lambda: read_resources(core.settings.disk_space),
+        }
         # The probes have a few separate threads, because hanging requests may occupy every
         # shared thread.
-        self._probes = {
-            name: (answers, CapacityLimiter(_PROBES)) for name, answers in answers_by_store.items()
-        }
+        self._probes = {name: (probe, CapacityLimiter(_PROBES)) for name, probe in probes.items()}
 
     async def readiness(self) -> Readiness:
         """Return the current state. Takes no longer than the time limit for checking one store."""
-        stores: dict[str, bool] = {}
-        outbox: OutboxState | None = None
-        resources: Resources | None = None
+        results: dict[str, Any] = {}
 
-        async def check(name: str) -> None:
-            stores[name] = await self._answers(name)
-
-        async def read_outbox() -> None:
-            nonlocal outbox
-            outbox = await self._outbox_state()
-
-        async def read_node() -> None:
-            nonlocal resources
-            resources = await self._resources()
+        async def run(name: str) -> None:
+            results[name] = await self._result(name)
 
         async with anyio.create_task_group() as tasks:
             for name in self._probes:
-                tasks.start_soon(check, name)
-            tasks.start_soon(read_outbox)
-            tasks.start_soon(read_node)
+                tasks.start_soon(run, name)
         workers = [worker.health() for worker in self._workers]
+        outbox: OutboxState | None = results["outbox"]
         age_s = outbox.oldest_age_s if outbox else None
         return Readiness(
-            stores,
+            {name: bool(results[name]) for name in ("database", "warehouse")},
             workers,
             failed_workers=[worker for worker in workers if self._has_failed(worker)],
             outbox=outbox,
             is_outbox_old=age_s is not None and age_s > OUTBOX_AGE_S,
-            resources=resources,
+            resources=results["resources"],
             outcomes=self._outcomes(),
             missing=self._missing(),
-            is_damaged=self._is_damaged(),
-            missing_right=self._missing_right(),
-            silent_shards=self._silent_shards(),
+            is_damaged=self._database.damage is not None,
+            missing_right=self._warehouse.missing_right,
+            silent_shards=self._warehouse.silent_shards,
         )
 
-    async def _outbox_state(self) -> OutboxState | None:
-        with anyio.move_on_after(self._answer_s):
-            try:
-                return await to_thread.run_sync(
-                    self._outbox, limiter=self._outbox_limiter, abandon_on_cancel=True
-                )
-            except StoreUnavailable:
-                return None
-        return None
+    async def _result(self, name: str) -> Any:
+        """Run a probe in a thread.
 
-    async def _resources(self) -> Resources | None:
-        """Return the resources in use.
-
-        Returns None if a network file system hangs, or if the process is out of file descriptors.
+        Returns None if its store or a network file system hangs, if the store is not available, or
+        if the process is out of file descriptors.
         """
-        with anyio.move_on_after(self._answer_s), suppress(OSError):
-            return await to_thread.run_sync(
-                read_resources,
-                self._disk_space,
-                limiter=self._resource_limiter,
-                abandon_on_cancel=True,
-            )
+        probe, limiter = self._probes[name]
+        with anyio.move_on_after(self._answer_s), suppress(StoreUnavailable, OSError):
+            return await to_thread.run_sync(probe, limiter=limiter, abandon_on_cancel=True)
         return None
-
-    async def _answers(self, name: str) -> bool:
-        answers, limiter = self._probes[name]
-        with anyio.move_on_after(self._answer_s):
-            return await to_thread.run_sync(answers, limiter=limiter, abandon_on_cancel=True)
-        return False
 
     def _has_failed(self, worker: WorkerHealth) -> bool:
         return worker.failing_since_ms is not None and worker.failing_for_ms >= FAILED_AFTER_MS
