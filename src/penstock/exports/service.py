@@ -4,7 +4,6 @@ from calendar import timegm
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from tempfile import TemporaryFile
 from typing import IO, Any
 
 from sqlalchemy import Connection
@@ -18,6 +17,7 @@ from penstock.base.errors import Conflict, NotFound
 from penstock.base.ids import ExportId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
 from penstock.base.row_files import Cell, Row, join_files, write_rows
+from penstock.base.temporary_files import temporary_file
 from penstock.core import Core
 from penstock.events.deletions.model import RemainingExport
 from penstock.exports import model, store
@@ -212,13 +212,8 @@ class ExportService:
         sharing = self._websites.websites_sharing_visitors(website)
         if caller.website_id is not None and len(sharing) > 1:
             raise wrong_website_of_key(caller.website_id)
-        file = TemporaryFile()  # noqa: SIM115 - the caller closes it
-        try:
+        with temporary_file() as file:
             write_rows(_IDENTITY_COLUMNS, self._identities(website), query.format, file)
-        except BaseException:
-            file.close()
-            raise
-        file.seek(0)
         return file
 
     def _identities(self, website: Website) -> Iterator[Sequence[Row]]:

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, delete, distinct, func, insert, select, updat
 from penstock.base.ids import ExportId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.exports.model import Export
-from penstock.metadb.pages import page_of
+from penstock.metadb.pages import listing_of
 from penstock.metadb.rows import record_of, row_values
 from penstock.metadb.tables import exports
 
@@ -36,8 +36,8 @@ def find(
 def page(connection: Connection, workspace_id: WorkspaceId, page: Page) -> Listing[Export]:
     """List exports, newest first."""
     selected = select(exports).where(_C.workspace_id == workspace_id)
-    rows, total = page_of(connection, selected.order_by(_C.started_at.desc(), _C.id.desc()), page)
-    return Listing([record_of(row, Export) for row in rows], page, total)
+    newest = selected.order_by(_C.started_at.desc(), _C.id.desc())
+    return listing_of(connection, newest, page, lambda row: record_of(row, Export))
 
 
 def all_exports(connection: Connection, workspace_id: WorkspaceId) -> list[Export]:

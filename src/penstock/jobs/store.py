@@ -1,17 +1,14 @@
 """SQL for jobs and their responses."""
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import fields
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, case, delete, func, insert, select, update
 
 from penstock.base.ids import WorkspaceId
 from penstock.jobs.model import UNFINISHED, Job, JobState
-from penstock.metadb.rows import record_values, row_values
+from penstock.metadb.rows import record_of, row_values
 from penstock.metadb.tables import job_responses, jobs, websites
-
-_FIELDS = tuple(field.name for field in fields(Job))
 
 c = jobs.c
 
@@ -22,10 +19,7 @@ def add(db: Connection, job: Job) -> None:
 
 def find(db: Connection, workspace_id: WorkspaceId, job_id: str) -> Job | None:
     row = db.execute(select(jobs).where(*_is_job(workspace_id, job_id))).first()
-    if row is None:
-        return None
-    values = record_values(row, _FIELDS)
-    return Job(**values | {"state": JobState(values["state"])})
+    return None if row is None else record_of(row, Job)
 
 
 def _is_job(workspace_id: WorkspaceId, job_id: str) -> tuple[ColumnElement[bool], ...]:
