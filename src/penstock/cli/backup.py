@@ -1,7 +1,7 @@
 """`penstock backup`, `penstock restore` and `penstock verify`."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +10,7 @@ import typer
 from penstock.base.clock import parse_time, system_clock
 from penstock.base.wording import count_of, utc_time
 from penstock.cli.configuration import start_command
-from penstock.cli.options import FAILED, Config, Data, fail
+from penstock.cli.options import FAILED, Config, Data
 from penstock.cli.progress import every_few_seconds, still_running
 from penstock.cli.stores import one_line_for_errors, opened_stores
 from penstock.settings import Settings
@@ -36,7 +36,7 @@ def backup(
     from penstock.cli.data_folder import InUse, data_folder_lock, require_data_folder
 
     settings = start_command(config, data=data)
-    with _one_line_for_errors(settings), ExitStack() as stack:
+    with one_line_for_errors(settings), ExitStack() as stack:
         require_data_folder(settings.data)
         try:
             stack.enter_context(data_folder_lock(settings.data))
@@ -63,7 +63,7 @@ def restore(
     from penstock.cli.data_folder import data_folder_lock
 
     settings = start_command(config, data=data)
-    with _one_line_for_errors(settings):
+    with one_line_for_errors(settings):
         manifest = restorable_manifest(settings, folder)
         with data_folder_lock(settings.data), every_few_seconds(still_running("Restoring")):
             restore_backup(settings, folder, manifest)
@@ -104,7 +104,7 @@ def verify(
     from penstock.cli.data_folder import require_data_folder
 
     settings = start_command(config, data=data)
-    with _one_line_for_errors(settings), every_few_seconds(still_running("Verifying")):
+    with one_line_for_errors(settings), every_few_seconds(still_running("Verifying")):
         if folder is not None:
             is_sound = _print(verify_backup(folder))
         else:
@@ -138,18 +138,6 @@ def _outcomes(settings: Settings, stores: "Stores") -> "Iterable[Finding]":
         Finding(f"stored outcomes of {funnel_id}", texts[agrees], agrees is False)
         for funnel_id, agrees in verified
     )
-
-
-@contextmanager
-def _one_line_for_errors(settings: Settings) -> Iterator[None]:
-    """End the command with one line if the stores cannot be used, or a backup or restore fails."""
-    from penstock.backup.model import BackupFailed
-
-    with one_line_for_errors(settings):
-        try:
-            yield
-        except BackupFailed as error:
-            fail(str(error))
 
 
 def _events(manifest: "Manifest") -> str:

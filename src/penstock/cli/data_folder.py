@@ -29,44 +29,26 @@ _OWN = {
 """Every file that any version writes into its data folder, except the private socket."""
 
 
-class InUse(Exception):
-    """Another process uses the data folder. process: ID of that process."""
-
-    def __init__(self, folder: Path, process: str) -> None:
-        super().__init__(
-            f"{folder} is in use by another Penstock (process {process}); stop it first"
-        )
+class UnusableFolder(Exception):
+    """The command cannot use the data folder. The message is shown to people."""
 
 
-class NoDataFolder(Exception):
-    """The command needs a data folder, but this folder is not one."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(f"{folder} contains no Penstock data")
-
-
-class NotPenstocks(Exception):
-    """The folder is not empty, and was not created by Penstock."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(
-            f"{folder} is not empty and not a data folder of Penstock; choose a new or empty "
-            f"folder with --data or PENSTOCK_DATA (if it is one: touch {folder / LOCK})"
-        )
+class InUse(UnusableFolder):
+    """Another process uses the data folder."""
 
 
 def require_data_folder(folder: Path) -> None:
-    """Raise `NoDataFolder` unless a Penstock of any version created this folder."""
+    """Raise `UnusableFolder` unless a Penstock of any version created this folder."""
     if not is_data_folder(folder):
-        raise NoDataFolder(folder)
+        raise UnusableFolder(f"{folder} contains no Penstock data")
 
 
 @contextmanager
 def data_folder_lock(folder: Path) -> Iterator[None]:
     """Lock the data folder, creating it if needed. The system unlocks it when the process dies.
 
-    Raises `InUse` if another process holds the lock, and `NotPenstocks` if the folder was not
-    created by Penstock.
+    Raises `InUse` if another process holds the lock, and `UnusableFolder` if the folder is not
+    empty and was not created by Penstock.
 
     The embedded engine also rejects a second process, but with a message that is harder to read.
     """
@@ -76,7 +58,10 @@ def data_folder_lock(folder: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.seek(0)
-            raise InUse(folder, lock.read().strip() or "unknown") from None
+            process = lock.read().strip() or "unknown"
+            raise InUse(
+                f"{folder} is in use by another Penstock (process {process}); stop it first"
+            ) from None
         lock.truncate(0)
         lock.write(str(os.getpid()))
         lock.flush()
@@ -113,7 +98,10 @@ def _make_private(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     entries = entries_of(folder)
     if entries and not is_data_folder(folder):
-        raise NotPenstocks(folder)
+        raise UnusableFolder(
+            f"{folder} is not empty and not a data folder of Penstock; choose a new or empty "
+            f"folder with --data or PENSTOCK_DATA (if it is one: touch {folder / LOCK})"
+        )
     if stat.S_IMODE(folder.stat().st_mode) == 0o700:
         return
     own = [path for path in entries if path.name in _OWN]

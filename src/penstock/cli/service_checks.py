@@ -4,7 +4,7 @@ proxy.
 
 import smtplib
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -81,8 +81,7 @@ def _migrations(store: str, version: object, newest: object, *, is_newer: bool) 
 
 def _running_service(settings: Settings, process: str) -> Iterator[Check]:
     """Check the event store and the outbox through the running service, which has them open."""
-    host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
-    url = f"http://{f'[{host}]' if ':' in host else host}:{settings.port}/health/ready"
+    url = f"{settings.local_url}/health/ready"
     try:
         ready: dict[str, Any] = httpx.get(url, timeout=_TIMEOUT_S).json()
         outbox = ready["outbox"]
@@ -93,16 +92,14 @@ def _running_service(settings: Settings, process: str) -> Iterator[Check]:
             "Check PENSTOCK_HOST and PENSTOCK_PORT, and the log of the service.",
         )
         return
-    is_ready, reason = ready["status"] == "ready", ready["reason"]
-    if is_ready:
+    advice = ready["reason"] or "See the log of the service."
+    if ready["status"] == "ready":
         yield ok("service", f"Ready (process {process}).")
     else:
-        advice = reason or "See the log of the service."
         yield failure("service", f"Process {process} is not ready.", advice)
     if ready["warehouse"]:
         yield ok("event store", "Responds.")
     else:
-        advice = reason or "See the log of the service."
         yield failure("event store", "Does not respond.", advice)
     if outbox:
         yield _outbox(outbox["bundles"], outbox["oldestAgeSeconds"])
@@ -177,18 +174,17 @@ def _public_url(settings: Settings) -> Iterator[Check]:
                 "Set PENSTOCK_PUBLIC_URL to the URL under which browsers reach the service.",
             )
         return
-    with _asking(name, settings.base_url, "/health/live") as (response, problem):
-        if problem:
-            yield problem
-        elif response is not None and _json_of(response) == {"status": "live"}:
-            yield ok(name, f"{settings.base_url} leads to the service.")
-        elif response is not None:
-            yield failure(
-                name,
-                f"{settings.base_url}/health/live answered {response.status_code}, "
-                "not as Penstock does.",
-                "Let the proxy pass all paths on to the service.",
-            )
+    answer = _ask(name, settings.base_url, "/health/live")
+    if isinstance(answer, Check):
+        yield answer
+    elif _json_of(answer) == {"status": "live"}:
+        yield ok(name, f"{settings.base_url} leads to the service.")
+    else:
+        yield failure(
+            name,
+            f"{settings.base_url}/health/live answered {answer.status_code}, not as Penstock does.",
+            "Let the proxy pass all paths on to the service.",
+        )
     has_default_proxies = (
         settings.trusted_proxies == Settings.model_fields["trusted_proxies"].default
     )
@@ -229,39 +225,31 @@ def _association_files(settings: Settings, database: "Database") -> Iterator[Che
     if not needed:
         yield ok(name, "No app needs them.")
     for path in needed:
-        with _asking(name, settings.link_url, path) as (response, problem):
-            if problem:
-                yield problem
-            elif response is not None and response.status_code == 200 and _json_of(response):
-                yield ok(name, f"{settings.link_url}{path} is served.")
-            elif response is not None:
-                yield failure(
-                    name,
-                    f"{settings.link_url}{path} answered {response.status_code}.",
-                    "Let the proxy pass /.well-known/ on to the service, without a redirect.",
-                )
+        answer = _ask(name, settings.link_url, path)
+        if isinstance(answer, Check):
+            yield answer
+        elif answer.status_code == 200 and _json_of(answer):
+            yield ok(name, f"{settings.link_url}{path} is served.")
+        else:
+            yield failure(
+                name,
+                f"{settings.link_url}{path} answered {answer.status_code}.",
+                "Let the proxy pass /.well-known/ on to the service, without a redirect.",
+            )
 
 
-@contextmanager
-def _asking(
-    name: str, base_url: str, path: str
-) -> Iterator[tuple[httpx.Response | None, Check | None]]:
-    """Send a request to the public address. Yields the response, or the check that failed."""
+def _ask(name: str, base_url: str, path: str) -> httpx.Response | Check:
+    """Send a request to the public address. Returns the response, or the check that failed."""
     try:
-        response = httpx.get(base_url + path, timeout=_TIMEOUT_S)
+        return httpx.get(base_url + path, timeout=_TIMEOUT_S)
     except httpx.HTTPError as error:
         host = urlsplit(base_url).hostname
-        yield (
-            None,
-            failure(
-                name,
-                f"{base_url} does not respond: {error or type(error).__name__}.",
-                f"Check that the service runs, that {host} points to this machine or its proxy, "
-                "and the certificate of the proxy.",
-            ),
+        return failure(
+            name,
+            f"{base_url} does not respond: {error or type(error).__name__}.",
+            f"Check that the service runs, that {host} points to this machine or its proxy, "
+            "and the certificate of the proxy.",
         )
-        return
-    yield response, None
 
 
 def _json_of(response: httpx.Response) -> Any:

@@ -4,7 +4,7 @@ line.
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlsplit
@@ -111,32 +111,27 @@ def metadata_database(settings: Settings) -> "Iterator[Database]":
 
     Ends the command if it is missing or has a different schema version.
     """
-    from penstock.base.errors import StoreUnavailable
-    from penstock.metadb.database import InvalidUrl
     from penstock.stores import open_database
 
     os.umask(0o077)
-    try:
-        database = open_database(settings)
+    with one_line_for_errors(settings), closing(open_database(settings)) as database:
         if database.is_sqlite and not (file := Path(database.url.database or "")).exists():
             folder = settings.data if settings.database_url is None else file.parent
             fail(f"{folder} contains no Penstock data")
         if not database.is_up_to_date():
             fail("the metadata database has another version; run penstock migrate first")
         yield database
-        database.close()
-    except InvalidUrl as error:
-        fail(str(error), WRONG_USE)
-    except StoreUnavailable as error:
-        fail(f"cannot use the metadata database: {error.reason}")
 
 
 @contextmanager
 def one_line_for_errors(settings: Settings) -> Iterator[None]:
-    """End the command with one line if the data folder or a store cannot be used."""
+    """End the command with one line if the data folder or a store cannot be used, or a backup or
+    restore fails.
+    """
+    from penstock.backup.model import BackupFailed
     from penstock.base.errors import StoreUnavailable
     from penstock.base.schema_version import NewerSchema
-    from penstock.cli.data_folder import InUse, NoDataFolder, NotPenstocks
+    from penstock.cli.data_folder import UnusableFolder
     from penstock.metadb.database import InvalidUrl
     from penstock.warehouse.errors import (
         WAREHOUSE_DAMAGED,
@@ -147,7 +142,7 @@ def one_line_for_errors(settings: Settings) -> Iterator[None]:
 
     try:
         yield
-    except (InUse, NoDataFolder, NotPenstocks, NewerSchema, NotEnoughDisk) as error:
+    except (UnusableFolder, NewerSchema, NotEnoughDisk, BackupFailed) as error:
         fail(str(error))
     except OSError as error:
         fail(f"cannot use the data folder {settings.data}: {error.strerror or error}")

@@ -144,6 +144,12 @@ class Settings(
         return (self.public_url or f"http://{self.host}:{self.port}").rstrip("/")
 
     @property
+    def local_url(self) -> str:
+        """URL under which this machine reaches the service."""
+        host = "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+    @property
     def link_url(self) -> str:
         """Base URL of managed links."""
         if self.link_host is None:
