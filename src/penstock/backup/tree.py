@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from penstock.backup.model import BackupFailed, File, Manifest, SymbolicLink
+from penstock.base.checksums import sha256_of
 from penstock.base.durable_files import sync_folder
 from penstock.warehouse.frozen_copy import is_part
 
@@ -102,20 +103,11 @@ def damaged_files(manifest: Manifest, root: Path) -> Iterator[str]:
     """Yield files of a backup that are missing or differ from the manifest."""
     for file in manifest.files:
         try:
-            if (root / file.path).stat().st_size != file.size or hash_of(
-                root / file.path
-            ) != file.sha256:
+            path = root / file.path
+            if path.stat().st_size != file.size or sha256_of(path) != file.sha256:
                 yield f"{file.path} is damaged"
         except FileNotFoundError:
             yield f"{file.path} is missing"
-
-
-def hash_of(path: Path) -> str:
-    with path.open("rb") as file:
-        digest = sha256()
-        while chunk := file.read(_CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 class SharedFile(NamedTuple):
@@ -145,7 +137,7 @@ class Base:
             # The engine's own checksums cover the content of every file in the part.
             listed = self._files.get(str(Path(path).parent / "checksums.txt"))
             self._same_parts[part] = (
-                listed is not None and hash_of(part / "checksums.txt") == listed.sha256
+                listed is not None and sha256_of(part / "checksums.txt") == listed.sha256
             )
         same = self._same_parts[part] and (source / path).stat().st_size == file.size
         return SharedFile(self._root / path, file) if same else None

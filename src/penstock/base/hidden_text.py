@@ -65,3 +65,8 @@ def _without_marks(drawn: Match) -> str:
 
 def _remove(_: Match) -> str:
     return ""
+
+
+def printable(text: str) -> str:
+    """Replace control characters, which could change what a terminal shows."""
+    return "".join(character if character.isprintable() else "?" for character in text)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlencode
 
 import httpx
@@ -21,6 +21,7 @@ from rich.table import Table
 from penstock.backup.tree import entries_of
 from penstock.base.chunks import chunks
 from penstock.base.clock import system_clock
+from penstock.cli.client import Record
 from penstock.cli.configuration import start_command
 from penstock.cli.demo_links import APP, use_links
 from penstock.cli.demo_shop import (
@@ -42,7 +43,6 @@ EMAIL = "demo@example.com"
 _BATCH = 1_000
 _SENDERS = 8
 
-Record = dict[str, Any]
 _Call = Callable[[], httpx.Response]
 
 
@@ -63,17 +63,9 @@ def demo(
     with _empty_folder(data) as folder:
         # The demo ignores settings for stores, so that it writes only to the folder it creates.
         settings = start_command(None, context.obj, host=host, port=port, data=folder)
-        run(
-            settings.model_copy(
-                update={
-                    "database_url": None,
-                    "warehouse_url": None,
-                    "warehouse_cluster": None,
-                    "public_url": None,
-                }
-            ),
-            partial(_fill_and_report, is_temporary=data is None),
-        )
+        others = ("database_url", "warehouse_url", "warehouse_cluster", "public_url")
+        own_settings = settings.model_copy(update=dict.fromkeys(others))
+        run(own_settings, partial(_fill_and_report, is_temporary=data is None))
 
 
 @contextmanager
@@ -93,11 +85,7 @@ def _fill_and_report(services: "Services", *, is_temporary: bool) -> None:
     from penstock.web.pages.schema import ReportPageQuery
 
     console = Console(highlight=False)
-    settings, password = services.settings, secrets.token_urlsafe(9)
-    host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
-    address = (
-        f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
-    )
+    address, password = services.settings.local_url, secrets.token_urlsafe(9)
     with httpx.Client(base_url=address, timeout=60) as client:
         form = {"email": EMAIL, "password": password, "workspaceName": "Acme"}
         _answer(client.post("/api/auth/signup", json=form))
@@ -148,10 +136,8 @@ def _fill_and_report(services: "Services", *, is_temporary: bool) -> None:
 
 def _website(client: httpx.Client, website: Record) -> str:
     """Create a website or app. The demo's website and app share their visitors."""
-    website_id: str = _answer(
-        client.post("/api/settings/websites", json={**website, "identityScope": "acme"})
-    )["id"]
-    return website_id
+    body = {**website, "identityScope": "acme"}
+    return str(_answer(client.post("/api/settings/websites", json=body))["id"])
 
 
 def _answer(response: httpx.Response) -> Record:
@@ -180,31 +166,22 @@ def _send(client: httpx.Client, requests: Sequence[DemoRequest], bar: Progress) 
 
 def _calls(client: httpx.Client, route: Route, requests: Sequence[DemoRequest]) -> Iterator[_Call]:
     """Yield the HTTP calls that send these requests, which all go to the same route."""
+    bodies = [request.body for request in requests]
     match route:
         case Route.TRACK:
             for agent in sorted({request.agent for request in requests}):
-                bodies = [request.body for request in requests if request.agent == agent]
-                yield from _posts(
-                    client,
-                    "/api/track",
-                    [{"events": batch} for batch in chunks(bodies, _BATCH)],
-                    agent,
-                )
+                sent = [request.body for request in requests if request.agent == agent]
+                yield from _posts(client, "/api/track", _batches(sent), agent)
         case Route.EVENT:
-            yield from _posts(
-                client,
-                "/api/v1/events/batch",
-                [
-                    {"events": batch}
-                    for batch in chunks([request.body for request in requests], _BATCH)
-                ],
-            )
+            yield from _posts(client, "/api/v1/events/batch", _batches(bodies))
         case Route.TRANSACTION:
-            yield from _posts(
-                client, "/api/v1/transactions", [request.body for request in requests]
-            )
+            yield from _posts(client, "/api/v1/transactions", bodies)
         case Route.IDENTIFY:
-            yield from _posts(client, "/api/identify", [request.body for request in requests])
+            yield from _posts(client, "/api/identify", bodies)
+
+
+def _batches(events: Sequence[Record]) -> list[Record]:
+    return [{"events": batch} for batch in chunks(events, _BATCH)]
 
 
 def _posts(
@@ -253,13 +230,9 @@ def _cohorts_table(results: Record) -> Table:
 
 def _quality(results: Record) -> str:
     """Format all data quality counts that are not zero as one line."""
-    counts = {
-        name: count
-        for name, count in results["dataQuality"].items()
-        if isinstance(count, int) and count
-    }
+    counts = results["dataQuality"].items()
     return "  Data quality: " + ", ".join(
-        f"{count:,} {_spaced(name)}" for name, count in counts.items()
+        f"{count:,} {_spaced(name)}" for name, count in counts if isinstance(count, int) and count
     )
 
 

@@ -8,6 +8,7 @@ import yaml
 from penstock.accounts.model import Website, WebsiteKind
 from penstock.base.clock import parse_time, system_clock
 from penstock.base.event_limits import MAX_EVENT_BYTES
+from penstock.base.hidden_text import printable
 from penstock.base.ids import ScopeId, WebsiteId, WorkspaceId
 from penstock.base.wording import count_of, utc_time
 from penstock.cli.options import warn
@@ -76,12 +77,12 @@ def _print_summary(summary: ImportSummaryRecord) -> None:
     if summary.event_names:
         print("Events by type and name:")
     for event in summary.event_names[:_MAX_LISTED]:
-        print(f"  {event.events:>12,}  {event.type:<11}  {_printable(event.name)}")
+        print(f"  {event.events:>12,}  {event.type:<11}  {printable(event.name)}")
     if summary.event_name_count > _MAX_LISTED:
         print(f"  and {summary.event_name_count - _MAX_LISTED:,} more")
     for each in summary.attempt_properties:
         print(
-            f"{_printable(each.name)} looks like an attempt ID: {count_of(each.values, 'value')} "
+            f"{printable(each.name)} looks like an attempt ID: {count_of(each.values, 'value')} "
             f"on {count_of(each.event_names, 'event name')}."
         )
     _print_first_funnel(summary)
@@ -100,8 +101,3 @@ def _print_first_funnel(summary: ImportSummaryRecord) -> None:
     print("A first funnel. After the import, save it as funnels.yml, and run: ", end="")
     print("penstock apply funnels.yml")
     print(yaml.safe_dump({"funnels": [values]}, sort_keys=False, allow_unicode=False), end="")
-
-
-def _printable(text: str) -> str:
-    """Replace control characters, which could change what a terminal shows."""
-    return "".join(character if character.isprintable() else "?" for character in text)

@@ -5,7 +5,6 @@ stored events are recognised as duplicates.
 """
 
 import gzip
-import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from typing import NamedTuple
 
 import httpx
 
+from penstock.base.checksums import sha256_of
 from penstock.base.row_files import RowFormat
 from penstock.base.wording import count_of
 from penstock.cli.client import Record, listed_records, record_of, service_client
@@ -104,10 +104,12 @@ def _import(client: httpx.Client, folder: Path, manifest: Manifest, bar: Progres
             "another workspace"
         )
     websites = _create_websites(client, folder, existing)
-    _create_mappings(client, folder)
-    for table in ("goals", "segments"):
+    # Exports of earlier versions have no saved mappings.
+    if (folder / "import_mappings.ndjson").exists():
+        records = _records(folder, "import_mappings")
+        _create_missing(client, "/api/import-mappings", "import_mappings", "name", records)
+    for table in ("goals", "segments", "funnels"):
         _create_missing(client, f"/api/{table}", table, "name", _records(folder, table))
-    _create_missing(client, "/api/funnels", "funnels", "name", _records(folder, "funnels"))
     _create_links(client, folder, websites)
     _replace_internal_traffic(client, folder)
     totals = _Totals()
@@ -127,13 +129,6 @@ def _records(folder: Path, table: str) -> Iterator[Record]:
     lines = (folder / f"{table}.ndjson").read_text("utf-8").splitlines()
     records = [json.loads(line) for line in lines]
     yield from sorted(records, key=lambda record: str(record["createdAt"]))
-
-
-def _create_mappings(client: httpx.Client, folder: Path) -> None:
-    """Create the saved mappings that are missing. Exports of earlier versions have none."""
-    if (folder / "import_mappings.ndjson").exists():
-        records = _records(folder, "import_mappings")
-        _create_missing(client, "/api/import-mappings", "import_mappings", "name", records)
 
 
 def _create_websites(client: httpx.Client, folder: Path, existing: list[Record]) -> dict[str, str]:
@@ -344,8 +339,7 @@ def _import_lines(
             gzip.GzipFile("", "wb", compresslevel=1, fileobj=raw, mtime=0) as out,
         ):
             out.writelines(lines)
-        with file.open("rb") as source:
-            sha256 = hashlib.file_digest(source, "sha256").hexdigest()
+        sha256 = sha256_of(file)
         jobs = listed_records(client, f"/api/imports?websiteId={website_id}")
         job = next((each for each in jobs if each["sha256"] == sha256), None)
         if job is None or job["state"] in ("failed", "cancelled"):

@@ -4,11 +4,9 @@ Repeating it is safe: it restarts an interrupted upload, waits for an import tha
 and recognises stored events as duplicates.
 """
 
-import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,9 +14,18 @@ import httpx
 import typer
 from httpx import codes
 
+from penstock.base.checksums import sha256_of
 from penstock.base.clock import parse_time
 from penstock.base.wording import count_of, listed, utc_time
-from penstock.cli.client import LOCAL, ApiKey, Record, Url, record_of, service_client
+from penstock.cli.client import (
+    LOCAL,
+    ApiKey,
+    Record,
+    Url,
+    listed_records,
+    record_of,
+    service_client,
+)
 from penstock.cli.import_dry_run import try_file
 from penstock.cli.import_export import import_export
 from penstock.cli.import_mapping import find_mapping, guess
@@ -203,8 +210,8 @@ def _unfinished_import(client: httpx.Client, file: Path, website: str) -> Record
     if answer.status_code == codes.FORBIDDEN:
         return None
     record_of(answer)
-    with file.open("rb") as source, every_few_seconds(still_running("Reading the file")):
-        sha256 = hashlib.file_digest(source, "sha256").hexdigest()
+    with every_few_seconds(still_running("Reading the file")):
+        sha256 = sha256_of(file)
     imports = record_of(client.get("/api/imports", params={"websiteId": website, "pageSize": 100}))
     return next(
         (
@@ -227,7 +234,7 @@ def _write_rejects(client: httpx.Client, job: Record, file: Path, reader: Reader
         return None
     rows = reader.rows(file, ReaderLimits(sys.maxsize, sys.maxsize))
     with path.open("w", encoding="utf-8") as out:
-        for reject in _rejects(client, job):
+        for reject in listed_records(client, f"/api/imports/{job['id']}/rejects"):
             content = next(
                 row.content
                 for row in rows
@@ -236,13 +243,6 @@ def _write_rejects(client: httpx.Client, job: Record, file: Path, reader: Reader
             rejected = {**reject, "input": _parse_content(content)}
             out.write(json.dumps(rejected, ensure_ascii=False) + "\n")
     return path
-
-
-def _rejects(client: httpx.Client, job: Record) -> Iterator[Record]:
-    for page in range(1, -(-job["rejected"] // 100) + 1):
-        yield from record_of(
-            client.get(f"/api/imports/{job['id']}/rejects", params={"page": page, "pageSize": 100})
-        )["data"]
 
 
 def _parse_content(content: bytes) -> Any:

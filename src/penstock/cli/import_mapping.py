@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.base.errors import PenstockError
+from penstock.base.hidden_text import printable
 from penstock.cli.client import listed_records, service_client
 from penstock.cli.options import WRONG_USE, fail
 from penstock.events.imports.formats.guesses import guess_mapping
@@ -119,7 +120,7 @@ def _text(value: Any) -> str:
 
 def _cell(text: str, limit: int = _SHOWN_CHARS) -> str:
     """Shorten a text, and replace control characters, which could change what a terminal shows."""
-    shown = "".join(character if character.isprintable() else "?" for character in text[:limit])
+    shown = printable(text[:limit])
     return shown if len(text) <= limit else f"{shown[:-1]}…"
 
 

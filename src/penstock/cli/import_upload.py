@@ -6,6 +6,7 @@ from pathlib import Path
 
 import httpx
 
+from penstock.base.hidden_text import printable
 from penstock.cli.client import Record, record_of
 from penstock.cli.progress import Progress
 from penstock.events.imports.formats.reader import Reader
@@ -38,8 +39,8 @@ def upload(
                 bar.update("Uploading", uploaded, total)
 
     headers = {"Content-Type": reader.media_types[0], "Content-Length": str(total)}
-    name = "".join(character if character.isprintable() else "?" for character in file.name)
-    query = {"websiteId": website, "fileName": name[-200:], "format": reader.name}
+    name = printable(file.name)[-200:]
+    query = {"websiteId": website, "fileName": name, "format": reader.name}
     if mapping is not None:
         query["mapping"] = mapping.model_dump_json(exclude_defaults=True)
     return record_of(client.post("/api/imports", params=query, content=chunks(), headers=headers))

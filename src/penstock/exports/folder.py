@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from penstock import __version__
+from penstock.base.checksums import sha256_of
 from penstock.base.clock import iso, system_clock
 from penstock.base.patterns import Pattern
 from penstock.base.row_files import RowFormat
@@ -25,7 +26,6 @@ from penstock.exports.storage import MANIFEST, Bucket, ExportFailed, Folder, Sto
 
 FORMAT = 1
 _UNFINISHED = "unfinished.ndjson"
-_CHUNK_BYTES = 1024 * 1024
 _BATCH_ROWS = 2_000
 _FOLDERS = ("events", "clicks", "identities", "outcomes", "cohorts")
 _LISTS = (
@@ -267,15 +267,11 @@ def verify_files(root: Path, manifest: Manifest, show: Callable[[int, int], None
     """
     _require_inside(Folder(root), manifest.files)
     for number, file in enumerate(manifest.files, start=1):
-        path = root / file.path
-        digest = sha256()
         try:
-            with path.open("rb") as source:
-                while chunk := source.read(_CHUNK_BYTES):
-                    digest.update(chunk)
+            digest = sha256_of(root / file.path)
         except FileNotFoundError:
             raise ExportFailed(f"the file {file.path} of the export is missing") from None
-        if digest.hexdigest() != file.sha256:
+        if digest != file.sha256:
             raise ExportFailed(f"the file {file.path} of the export has changed or is damaged")
         show(number, len(manifest.files))
 
