@@ -15,7 +15,7 @@ import pytest
 from penstock.base.errors import StoreUnavailable, Unavailable
 from penstock.funnels.outcomes import rows as rows_module
 from penstock.funnels.outcomes.rows import OutcomeRows
-from penstock.warehouse import client as client_module
+from penstock.warehouse import connections
 from penstock.warehouse import server as server_module
 from penstock.warehouse.client import Warehouse
 from penstock.warehouse.errors import QueryFailed
@@ -267,7 +267,7 @@ def test_a_build_on_a_server_that_hangs_is_given_up(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(client_module, "_WATCH_S", 1)
+    monkeypatch.setattr(connections, "_WATCH_S", 1)
     monkeypatch.setattr(rows_module, "_STOP_S", 0.5)
     warehouse = Warehouse(data=tmp_path, url=clickhouse.url_behind(proxy.port))
     rows, build, stopped = OutcomeRows(warehouse), Work(), Event()

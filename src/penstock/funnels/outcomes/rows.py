@@ -25,7 +25,8 @@ from penstock.funnels.queries.profiles import read_profile
 from penstock.funnels.queries.versions import read_state
 from penstock.funnels.statements import storing
 from penstock.funnels.statements.query import DataProfile, Plan, QueryParams, Statement, Subset
-from penstock.warehouse.client import Progress, Warehouse
+from penstock.warehouse.client import Warehouse
+from penstock.warehouse.connections import Progress
 from penstock.warehouse.errors import ABORTED, QueryFailed
 from penstock.warehouse.queries import load
 from penstock.warehouse.work import Work

@@ -22,7 +22,7 @@ from penstock.funnels.queries.schema import DirectReason
 from penstock.funnels.statements.query import StoredBuild
 from penstock.funnels.statements.storing import is_storable
 from penstock.settings import Settings
-from penstock.warehouse.client import Progress
+from penstock.warehouse.connections import Progress
 from penstock.warehouse.errors import QueryFailed, explain_failure
 from penstock.warehouse.work import Work, current_work, working_on
 
