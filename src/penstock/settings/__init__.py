@@ -12,6 +12,7 @@ from pydantic_settings import SettingsConfigDict
 
 from penstock.base.disk_space import DiskSpace
 from penstock.base.service_urls import host_name
+from penstock.base.wording import listed
 from penstock.settings.group import SettingGroup
 from penstock.settings.people import AccountSettings, MailSettings, SingleSignOnSettings
 from penstock.settings.product import EventSettings, LinkSettings, ReportSettings
@@ -39,6 +40,14 @@ GROUPS: tuple[type[SettingGroup], ...] = (
     ReportSettings,
     MonitoringSettings,
 )
+
+_NEEDS = {
+    "warehouse_cluster": ("warehouse_url",),
+    "smtp_url": ("mail_from",),
+    "oidc_issuer": ("oidc_client_id", "oidc_client_secret"),
+    "oidc_join_workspace": ("oidc_email_domains",),
+}
+"""Settings that need others, by name."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +131,16 @@ class Settings(
         return None if isinstance(url, str) and not url.strip() else url
 
     @model_validator(mode="after")
-    def _require_separate_link_host(self) -> "Settings":
+    def _require_others(self) -> "Settings":
+        for name, others in _NEEDS.items():
+            if getattr(self, name) and not all(getattr(self, other) for other in others):
+                variables = [f"PENSTOCK_{each.upper()}" for each in (name, *others)]
+                message = f"{variables[0]} also needs {listed(variables[1:])}."
+                raise PydanticCustomError("setting_missing", message)
+        return self
+
+    @model_validator(mode="after")
+    def _require_host_of_its_own(self) -> "Settings":
         if self.link_host and host_name(self.link_url) == host_name(self.base_url):
             raise PydanticCustomError(
                 "same_host", "PENSTOCK_LINK_HOST must differ from the host of PENSTOCK_PUBLIC_URL."

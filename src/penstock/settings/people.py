@@ -4,13 +4,10 @@ from email.utils import parseaddr
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, field_validator, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field, SecretStr
 
-from penstock.base.service_urls import (
-    is_provider_url,
-)
-from penstock.settings.group import SettingGroup
+from penstock.base.service_urls import is_provider_url
+from penstock.settings.group import SettingGroup, rule
 
 SMTP_PORTS = {"smtp": 587, "smtps": 465, "smtp+insecure": 25}
 """Default port for each URL scheme of the mail server."""
@@ -43,37 +40,21 @@ class MailSettings(SettingGroup):
             description="Mail server, `smtp://user:password@host:587` (with STARTTLS) or "
             "`smtps://`; `smtp+insecure://` does not encrypt. Default: no email is sent."
         ),
+        rule(
+            lambda url: _is_smtp_url(url.get_secret_value()),
+            "not_an_smtp_url",
+            "Must be a URL such as smtp://user:password@host:587.",
+        ),
     ] = None
     mail_from: Annotated[
         str | None,
         Field(description="Sender of emails, such as `Penstock <penstock@example.com>`."),
+        rule(
+            lambda sender: "@" in parseaddr(sender)[1] and sender.isprintable(),
+            "not_a_sender",
+            "Must be an address such as Penstock <penstock@example.com>.",
+        ),
     ] = None
-
-    @field_validator("smtp_url")
-    @classmethod
-    def _require_smtp(cls, url: SecretStr | None) -> SecretStr | None:
-        if url is not None and not _is_smtp_url(url.get_secret_value()):
-            raise PydanticCustomError(
-                "not_an_smtp_url", "Must be a URL such as smtp://user:password@host:587."
-            )
-        return url
-
-    @field_validator("mail_from")
-    @classmethod
-    def _require_sender(cls, sender: str | None) -> str | None:
-        if sender is not None and not ("@" in parseaddr(sender)[1] and sender.isprintable()):
-            raise PydanticCustomError(
-                "not_a_sender", "Must be an address such as Penstock <penstock@example.com>."
-            )
-        return sender
-
-    @model_validator(mode="after")
-    def _require_mail_from(self) -> "MailSettings":
-        if self.smtp_url is not None and self.mail_from is None:
-            raise PydanticCustomError(
-                "mail_from_missing", "PENSTOCK_SMTP_URL also needs PENSTOCK_MAIL_FROM."
-            )
-        return self
 
 
 class SingleSignOnSettings(SettingGroup):
@@ -87,6 +68,7 @@ class SingleSignOnSettings(SettingGroup):
             description="Identity provider for single sign-on (OpenID Connect): its issuer URL, "
             "which must use `https` except on this machine. Default: none."
         ),
+        rule(is_provider_url, "not_an_issuer", "Must be an https URL; http only for this machine."),
     ] = None
     oidc_client_id: Annotated[
         str | None, Field(description="Client ID of Penstock at the identity provider.")
@@ -116,30 +98,6 @@ class SingleSignOnSettings(SettingGroup):
         Literal["member", "owner"],
         Field(description="Role of people who join `PENSTOCK_OIDC_JOIN_WORKSPACE`."),
     ] = "member"
-
-    @field_validator("oidc_issuer")
-    @classmethod
-    def _require_issuer(cls, issuer: str | None) -> str | None:
-        if issuer is not None and not is_provider_url(issuer):
-            raise PydanticCustomError(
-                "not_an_issuer", "Must be an https URL; http only for this machine."
-            )
-        return issuer
-
-    @model_validator(mode="after")
-    def _require_client(self) -> "SingleSignOnSettings":
-        if self.oidc_issuer and not (self.oidc_client_id and self.oidc_client_secret):
-            raise PydanticCustomError(
-                "client_missing",
-                "PENSTOCK_OIDC_ISSUER also needs PENSTOCK_OIDC_CLIENT_ID and "
-                "PENSTOCK_OIDC_CLIENT_SECRET.",
-            )
-        if self.oidc_join_workspace and not self.oidc_email_domains:
-            raise PydanticCustomError(
-                "domains_missing",
-                "PENSTOCK_OIDC_JOIN_WORKSPACE also needs PENSTOCK_OIDC_EMAIL_DOMAINS.",
-            )
-        return self
 
 
 def _is_smtp_url(url: str) -> bool:

@@ -3,11 +3,10 @@
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, field_validator
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, Field
 
 from penstock.base.service_urls import is_host
-from penstock.settings.group import SettingGroup
+from penstock.settings.group import SettingGroup, rule
 
 MIN_QUERY_BYTES = 64 * 1024**2
 """Minimum memory for a funnel query, in bytes."""
@@ -61,6 +60,10 @@ class LinkSettings(SettingGroup):
             description="Host of managed links, such as `go.example.com`, which serves nothing "
             "else; default: the host of `PENSTOCK_PUBLIC_URL`."
         ),
+        rule(
+            is_host, "not_a_host", "Must be a host name such as go.example.com, without https://."
+        ),
+        AfterValidator(lambda host: host and host.lower()),
     ] = None
     links_to_private_hosts: Annotated[
         bool,
@@ -93,15 +96,6 @@ class LinkSettings(SettingGroup):
             "five times as many. Further clicks get the same response, but are only counted.",
         ),
     ] = 6_000
-
-    @field_validator("link_host")
-    @classmethod
-    def _require_host(cls, host: str | None) -> str | None:
-        if host is not None and not is_host(host):
-            raise PydanticCustomError(
-                "not_a_host", "Must be a host name such as go.example.com, without https://."
-            )
-        return host and host.lower()
 
 
 class ReportSettings(SettingGroup):

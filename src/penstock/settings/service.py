@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from platformdirs import user_data_path
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator
 from pydantic_core import PydanticCustomError
 
 from penstock.base.service_urls import (
@@ -14,7 +14,7 @@ from penstock.base.service_urls import (
     is_public_url,
     public_url_without_scheme,
 )
-from penstock.settings.group import SettingGroup
+from penstock.settings.group import SettingGroup, rule
 
 OLD_DATA_FOLDER = Path("penstock-data")
 """The default data folder of earlier versions, in the current folder."""
@@ -135,6 +135,12 @@ class StoreSettings(SettingGroup):
             description="ClickHouse over HTTP, `http://user:password@host:8123/db`; "
             "default: chDB in the data folder."
         ),
+        rule(
+            is_http_url,
+            "not_a_clickhouse_url",
+            "Must be the HTTP address of a ClickHouse server, such as "
+            "http://user:password@host:8123/penstock.",
+        ),
     ] = None
     warehouse_cluster: Annotated[
         str | None,
@@ -158,26 +164,6 @@ class StoreSettings(SettingGroup):
             "`secret.key` in the data folder, created at the first start."
         ),
     ] = None
-
-    @field_validator("warehouse_url")
-    @classmethod
-    def _require_clickhouse(cls, url: str | None) -> str | None:
-        if url is not None and not is_http_url(url):
-            raise PydanticCustomError(
-                "not_a_clickhouse_url",
-                "Must be the HTTP address of a ClickHouse server, such as "
-                "http://user:password@host:8123/penstock.",
-            )
-        return url
-
-    @model_validator(mode="after")
-    def _require_server_of_cluster(self) -> "StoreSettings":
-        if self.warehouse_cluster and not self.warehouse_url:
-            raise PydanticCustomError(
-                "warehouse_url_missing",
-                "PENSTOCK_WAREHOUSE_CLUSTER also needs PENSTOCK_WAREHOUSE_URL.",
-            )
-        return self
 
 
 class RequestSettings(SettingGroup):
@@ -243,23 +229,15 @@ class MonitoringSettings(SettingGroup):
             "`http://localhost:4318`, to send traces to; default: none. Needs "
             "`.venv/bin/pip install -e '.[telemetry]'` in the checkout."
         ),
+        rule(is_http_url, "not_a_collector", "Must be a URL such as http://localhost:4318."),
+        rule(
+            lambda _: find_spec("opentelemetry") is not None,
+            "no_telemetry",
+            "Traces need more packages. Run this in the checkout: "
+            ".venv/bin/pip install -e '.[telemetry]'",
+        ),
     ] = None
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
         Field(description="Minimum level of log messages."),
     ] = "info"
-
-    @field_validator("otlp_endpoint")
-    @classmethod
-    def _require_telemetry(cls, endpoint: str | None) -> str | None:
-        if endpoint is not None and not is_http_url(endpoint):
-            raise PydanticCustomError(
-                "not_a_collector", "Must be a URL such as http://localhost:4318."
-            )
-        if endpoint is not None and find_spec("opentelemetry") is None:
-            raise PydanticCustomError(
-                "no_telemetry",
-                "Traces need more packages. Run this in the checkout: "
-                ".venv/bin/pip install -e '.[telemetry]'",
-            )
-        return endpoint
