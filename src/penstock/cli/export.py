@@ -5,6 +5,8 @@ Repeating it is safe: it continues an interrupted export, and writes only the da
 
 import json
 import os
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import httpx
@@ -26,13 +28,7 @@ from penstock.cli.client import (
 from penstock.cli.export_schedule import exit_on_signals, interval_s, repeat
 from penstock.cli.options import WRONG_USE, EndpointUrl, fail, warn
 from penstock.cli.progress import Progress, every_few_seconds, progress, still_running
-from penstock.exports.folder import (
-    ExportedFile,
-    ExportFolder,
-    Manifest,
-    OmittedTable,
-    open_export,
-)
+from penstock.exports.folder import ExportFolder, Manifest, OmittedTable, open_export
 from penstock.exports.storage import ExportFailed, Storage, storage_of
 
 _LONG = httpx.Timeout(60, read=3700)
@@ -106,7 +102,11 @@ def export(
                 ) as client,
             ):
                 client.timeout = _LONG
-                manifest, exported = _export(client, storage, file_format, bar)
+                websites = list(listed_records(client, "/api/settings/websites"))
+                website_ids = [site["id"] for site in websites]
+                with open_export(storage, file_format, website_ids) as exported:
+                    each = _Run(client, exported, file_format, bar)
+                    manifest = each.export(storage.destination, websites)
         except ExportFailed as error:
             fail(str(error))
         _print_summary(storage, manifest, exported)
@@ -118,159 +118,115 @@ def export(
         repeat(run, every_s)
 
 
-def _export(
-    client: httpx.Client, storage: Storage, file_format: RowFormat, bar: Progress
-) -> tuple[Manifest, ExportFolder]:
-    websites = list(listed_records(client, "/api/settings/websites"))
-    with open_export(storage, file_format, [site["id"] for site in websites]) as exported:
+@dataclass(frozen=True)
+class _Run:
+    """One run of an export. client: sends the requests. exported: receives the files."""
+
+    client: httpx.Client
+    exported: ExportFolder
+    file_format: RowFormat
+    bar: Progress
+
+    def export(self, destination: str, websites: list[Record]) -> Manifest:
         export_id = record_of(
-            client.post(
+            self.client.post(
                 "/api/exports",
                 json={
-                    "destination": storage.destination[:500],
-                    "destinationId": exported.id,
-                    "format": file_format,
+                    "destination": destination[:500],
+                    "destinationId": self.exported.id,
+                    "format": self.file_format,
                 },
             )
         )["id"]
-        workspace = record_of(client.get("/api/settings/workspace"))
+        workspace = self._read("/api/settings/workspace")
         for table, paths in _LISTS.items():
-            rows = (row for path in paths for row in listed_records(client, path))
-            exported.write(
-                f"{table}.ndjson", table, (json.dumps(row).encode() + b"\n" for row in rows)
-            )
-        settings = {
-            **workspace,
-            "internalTraffic": record_of(client.get("/api/settings/internal-traffic")),
-        }
-        exported.write("workspace.ndjson", "workspace", [json.dumps(settings).encode() + b"\n"])
-        for cohort in listed_records(client, "/api/cohorts"):
+            rows = (row for path in paths for row in listed_records(self.client, path))
+            self._write(f"{table}.ndjson", table, rows)
+        internal_traffic = self._read("/api/settings/internal-traffic")
+        settings = {**workspace, "internalTraffic": internal_traffic}
+        self._write("workspace.ndjson", "workspace", [settings])
+        for cohort in listed_records(self.client, "/api/cohorts"):
             if cohort["kind"] == "list":
-                _export_visitors(client, exported, cohort)
+                self._export_visitors(cohort)
         for site in _one_of_each_scope(websites):
-            path = f"identities/{site['id']}.{file_format}"
-            parameters = {"websiteId": site["id"], "format": file_format}
+            query = {"websiteId": site["id"]}
             with every_few_seconds(still_running("Exporting identities")):
-                _download(
-                    client,
-                    exported,
-                    path,
-                    "identities",
-                    "/api/exports/identities",
-                    parameters,
-                    website_id=site["id"],
-                )
+                path = f"identities/{site['id']}.{self.file_format}"
+                self._download(path, "identities", "identities", query, website_id=site["id"])
         for site in websites:
             for table in ("events", "clicks"):
-                _export_days(client, exported, site, table, file_format, export_id, bar)
-        for funnel in listed_records(client, "/api/funnels"):
-            _export_outcomes(client, exported, funnel, file_format)
-        manifest = exported.finish(workspace["name"])
-        record_of(client.post(f"/api/exports/{export_id}/finish"))
-        return manifest, exported
+                self._export_days(site, table, export_id)
+        for funnel in listed_records(self.client, "/api/funnels"):
+            self._export_outcomes(funnel)
+        manifest = self.exported.finish(workspace["name"])
+        record_of(self.client.post(f"/api/exports/{export_id}/finish"))
+        return manifest
 
+    def _read(self, path: str, query: Record | None = None) -> Record:
+        return record_of(self.client.get(path, params=query))
 
-def _export_visitors(client: httpx.Client, exported: ExportFolder, cohort: Record) -> None:
-    """Export the visitors of a saved list."""
-    with every_few_seconds(still_running(f"Exporting visitors of {cohort['name']}")):
-        path = f"/api/cohorts/{cohort['id']}/export"
-        rows: Any = record_of(client.get(path, params={"format": "json"}))
-        visitors = ({name: row[name] for name in _VISITOR} for row in rows)
-        exported.write(
-            f"cohorts/{cohort['id']}.ndjson",
-            "cohort-visitors",
-            (json.dumps(visitor).encode() + b"\n" for visitor in visitors),
-        )
+    def _write(self, path: str, table: str, rows: Iterable[Record]) -> None:
+        lines = (json.dumps(row).encode() + b"\n" for row in rows)
+        self.exported.write(path, table, lines)
 
+    def _export_visitors(self, cohort: Record) -> None:
+        """Export the visitors of a saved list."""
+        with every_few_seconds(still_running(f"Exporting visitors of {cohort['name']}")):
+            rows: Any = self._read(f"/api/cohorts/{cohort['id']}/export", {"format": "json"})
+            visitors = ({name: row[name] for name in _VISITOR} for row in rows)
+            self._write(f"cohorts/{cohort['id']}.ndjson", "cohort-visitors", visitors)
 
-def _export_outcomes(
-    client: httpx.Client, exported: ExportFolder, funnel: Record, file_format: RowFormat
-) -> None:
-    """Export the outcomes of a funnel, or warn why the export lacks them."""
-    path, route = (
-        f"outcomes/{funnel['id']}.{file_format}",
-        f"/api/funnels/{funnel['id']}/unit-table",
-    )
-    for is_last in (False, True):
-        with (
-            every_few_seconds(still_running(f"Exporting outcomes of {funnel['name']}")),
-            client.stream("GET", route, params={"format": file_format}) as answer,
-        ):
-            if answer.is_success:
-                _save(answer, exported, path, "outcomes", file_format, funnel_id=funnel["id"])
-                return
-            answer.read()
-        problem = problem_of(answer)
-        if is_last or problem.get("code") not in _OF_A_BUSY_ENGINE:
-            break
-    if problem.get("code") not in _OF_ONE_FUNNEL:
-        record_of(answer)
-    reason = str(problem.get("detail"))
-    warn(f"the export has no outcomes of the funnel {funnel['name']}: {reason}")
-    exported.omitted.append(OmittedTable("outcomes", funnel["id"], funnel["name"], reason))
-
-
-def _export_days(
-    client: httpx.Client,
-    exported: ExportFolder,
-    site: Record,
-    table: str,
-    file_format: RowFormat,
-    export_id: str,
-    bar: Progress,
-) -> None:
-    """Export the days of a table that have changed since the earlier run."""
-    query = {"websiteId": site["id"], "table": table}
-    with every_few_seconds(still_running(f"Looking for {table} of {site['name']}")):
-        listed = {**query, "exportId": export_id}
-        days = record_of(client.get("/api/exports/days", params=listed))["data"]
-    for number, day in enumerate(days, start=1):
-        path = f"{table}/{site['id']}/{day['day']}.{file_format}"
-        if not exported.reuse(path, day["fingerprint"]):
-            _download(
-                client,
-                exported,
-                path,
-                table,
-                "/api/exports/day",
-                {**query, "day": day["day"], "format": file_format},
-                website_id=site["id"],
-                day=day["day"],
-                fingerprint=day["fingerprint"],
-            )
-        bar.update(f"{table} of {site['name']}", number, len(days))
-
-
-def _download(
-    client: httpx.Client,
-    exported: ExportFolder,
-    path: str,
-    table: str,
-    route: str,
-    parameters: dict[str, Any],
-    **more: str,
-) -> ExportedFile:
-    """Stream a response into a file. An error response ends the command."""
-    with client.stream("GET", route, params=parameters) as answer:
-        if not answer.is_success:
-            answer.read()
+    def _export_outcomes(self, funnel: Record) -> None:
+        """Export the outcomes of a funnel, or warn why the export lacks them."""
+        path = f"outcomes/{funnel['id']}.{self.file_format}"
+        route = f"/api/funnels/{funnel['id']}/unit-table"
+        for is_last in (False, True):
+            with (
+                every_few_seconds(still_running(f"Exporting outcomes of {funnel['name']}")),
+                self.client.stream("GET", route, params={"format": self.file_format}) as answer,
+            ):
+                if answer.is_success:
+                    self._save(answer, path, "outcomes", funnel_id=funnel["id"])
+                    return
+                answer.read()
+            problem = problem_of(answer)
+            if is_last or problem.get("code") not in _OF_A_BUSY_ENGINE:
+                break
+        if problem.get("code") not in _OF_ONE_FUNNEL:
             record_of(answer)
-        return _save(answer, exported, path, table, parameters["format"], **more)
+        reason = str(problem.get("detail"))
+        warn(f"the export has no outcomes of the funnel {funnel['name']}: {reason}")
+        omitted = OmittedTable("outcomes", funnel["id"], funnel["name"], reason)
+        self.exported.omitted.append(omitted)
 
+    def _export_days(self, site: Record, table: str, export_id: str) -> None:
+        """Export the days of a table that have changed since the earlier run."""
+        query = {"websiteId": site["id"], "table": table}
+        with every_few_seconds(still_running(f"Looking for {table} of {site['name']}")):
+            days = self._read("/api/exports/days", {**query, "exportId": export_id})["data"]
+        for number, day in enumerate(days, start=1):
+            path = f"{table}/{site['id']}/{day['day']}.{self.file_format}"
+            if not self.exported.reuse(path, day["fingerprint"]):
+                noted = {name: day[name] for name in ("day", "fingerprint")}
+                own_query = {**query, "day": day["day"]}
+                self._download(path, table, "day", own_query, website_id=site["id"], **noted)
+            self.bar.update(f"{table} of {site['name']}", number, len(days))
 
-def _save(
-    answer: httpx.Response,
-    exported: ExportFolder,
-    path: str,
-    table: str,
-    file_format: RowFormat,
-    **more: str,
-) -> ExportedFile:
-    """Save a response as a file. Ends the command if the response is not such a file."""
-    media_type = answer.headers.get("Content-Type", "").partition(";")[0]
-    if media_type != MEDIA_TYPES[file_format]:
-        fail_unexpected(answer)
-    return exported.write(path, table, answer.iter_bytes(), **more)
+    def _download(self, path: str, table: str, route: str, query: Record, **more: str) -> None:
+        """Stream a response into a file. An error response ends the command."""
+        query = {**query, "format": self.file_format}
+        with self.client.stream("GET", f"/api/exports/{route}", params=query) as answer:
+            if not answer.is_success:
+                answer.read()
+                record_of(answer)
+            self._save(answer, path, table, **more)
+
+    def _save(self, answer: httpx.Response, path: str, table: str, **more: str) -> None:
+        """Save a response as a file. Ends the command if the response is not such a file."""
+        media_type = answer.headers.get("Content-Type", "").partition(";")[0]
+        if media_type != MEDIA_TYPES[self.file_format]:
+            fail_unexpected(answer)
+        self.exported.write(path, table, answer.iter_bytes(), **more)
 
 
 def _one_of_each_scope(websites: list[Record]) -> list[Record]:
