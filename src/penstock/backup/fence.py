@@ -23,7 +23,6 @@ from contextlib import (
 from functools import partial
 from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
-from time import monotonic
 from typing import Any
 
 import structlog
@@ -222,14 +221,3 @@ def _address(data: Path) -> Iterator[str]:
         yield f"/proc/self/fd/{folder}/{SOCKET}"
     finally:
         os.close(folder)
-
-
-class PauseTimer:
-    """Measures how long shipping is paused."""
-
-    def __init__(self) -> None:
-        self._since_s = monotonic()
-
-    def stop(self) -> float:
-        """Return the seconds since the timer was created."""
-        return monotonic() - self._since_s

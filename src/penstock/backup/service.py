@@ -9,13 +9,14 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from time import monotonic
 from typing import NamedTuple
 
 import msgspec
 
 from penstock import __version__
 from penstock.backup import store
-from penstock.backup.fence import Fence, PauseTimer, local_fence, remote_fence
+from penstock.backup.fence import Fence, local_fence, remote_fence
 from penstock.backup.model import FORMAT, MANIFEST, BackupFailed, CopyResult, Manifest, Schemas
 from penstock.backup.staging import SNAPSHOTS, one_at_a_time, staging_folder
 from penstock.backup.tree import (
@@ -115,7 +116,7 @@ def _freeze(data: Path, staged: Path, database: Database, fence: Fence, clock: C
     """
     with ExitStack() as transaction:
         with fence(data, staged.name) as (installation_id, freeze_engine):
-            timer = PauseTimer()
+            paused_at_s = monotonic()
             # A file that moves into the metadata DB during the snapshot must be in the copy, in the
             # database, or in both. Its name shows when it is in both.
             _link_local_files(data, staged)
@@ -133,7 +134,7 @@ def _freeze(data: Path, staged: Path, database: Database, fence: Fence, clock: C
             # Freeze the engine last. A deletion that is complete in the snapshot is then also
             # complete in the frozen event store.
             freeze_engine()
-        paused_s = timer.stop()
+        paused_s = monotonic() - paused_at_s
         file = metadata.write(staged)
         return _Frozen(
             database="sqlite" if file.name == SQLITE_FILE else "postgresql",

@@ -176,17 +176,8 @@ def unbalanced_counts(connection: Connection) -> list[str]:
     ]
 
 
-def merges_pending(connection: Connection) -> bool:
-    """Whether merges are waiting for the event store, or a deletion is removing merges."""
-    return _is_pending(connection, Target.ALIASES)
-
-
-def traits_pending(connection: Connection) -> bool:
-    """Whether traits are waiting for the event store, or a deletion is removing traits."""
-    return _is_pending(connection, Target.TRAITS)
-
-
-def _is_pending(connection: Connection, target: Target) -> bool:
+def is_pending(connection: Connection, target: Target) -> bool:
+    """Whether merges or traits are waiting for the event store, or a deletion is removing some."""
     waiting = select(outbox.c.id).where(outbox.c.target == target).limit(1)
     running_deletion = select(deletions.c.id).where(deletions.c.state != "done").limit(1)
     return any(

@@ -25,6 +25,7 @@ from penstock.events.losses.newest_shipments import (
     newest_shipments,
 )
 from penstock.events.losses.service import LossService
+from penstock.events.model import Target
 from penstock.metadb.database import STORE_DAMAGED, Database
 from penstock.stores import Stores
 from penstock.warehouse import migrations
@@ -217,7 +218,7 @@ def _accepted_events(database: Database, warehouse: Warehouse) -> Iterator[Findi
 
 def _merges(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
     with database.read() as connection:
-        if store.merges_pending(connection):
+        if store.is_pending(connection, Target.ALIASES):
             yield Finding("merges", "not compared: some wait in the outbox, or a deletion runs")
             return
         expected = set(store.absorbed_visitors(connection))
@@ -231,7 +232,7 @@ def _merges(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
 
 def _traits(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
     with database.read() as connection:
-        if store.traits_pending(connection):
+        if store.is_pending(connection, Target.TRAITS):
             yield Finding("traits", "not compared: some wait in the outbox, or a deletion runs")
             return
         expected = {

@@ -27,7 +27,6 @@ from penstock.funnels.definitions.schema import (
     MatchIn,
     SavedDefinition,
     SavedStep,
-    SavedWindow,
     ValidationContext,
     collect_faults,
     limit_items,
@@ -166,17 +165,7 @@ class StepIn(MatchIn):
 
     def saved_step(self) -> SavedStep:
         rows = [row.saved() for row in self.or_]
-        return SavedStep(
-            type=self.type,
-            value=self.value,
-            filters=saved_filters(self.filters),
-            or_=rows,
-            mode=self.mode,
-            diagnostic=self.diagnostic,
-            exclude=self.exclude,
-            strict=self.strict,
-            name=self.name,
-        )
+        return SavedStep.from_object(self, filters=saved_filters(self.filters), or_=rows)
 
 
 class WindowIn(Input):
@@ -397,19 +386,13 @@ class FunnelIn(Input):
             key for key in (self.attempt_property,) if key is not None
         ]
         is_single = len(keys) == 1 and keys[0] not in ATTEMPT_BUILTINS
-        return SavedDefinition(
+        return SavedDefinition.from_object(
+            self,
             steps=[step.saved_step() for step in self.steps],
-            counting_unit=self.counting_unit,
             attempt_property=keys[0] if is_single else None,
             attempt_properties=[] if is_single else keys,
-            sequence_property=self.sequence_property,
-            breakdown_properties=self.breakdown_properties,
             conversion_window_seconds=MISSING if window is not None else self._window_s(),
-            repeat=self.repeat,
             equal_times=None if self.equal_times == "proven" else self.equal_times,
-            conversion_window=None
-            if window is None
-            else SavedWindow(value=window.value, unit=window.unit),
         )
 
     def _window_s(self) -> int | None:
