@@ -52,6 +52,11 @@ class User:
     def email_confirmed(self) -> bool:
         return self.email_confirmed_at_ms is not None
 
+    @property
+    def target(self) -> str:
+        """The user as the target of an entry in the audit log."""
+        return f"{self.id} {self.email}"
+
 
 @dataclass(frozen=True, slots=True)
 class Workspace:

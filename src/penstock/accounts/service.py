@@ -25,7 +25,6 @@ from penstock.accounts.invitations import tokens as invitation_tokens
 from penstock.accounts.known_networks.service import KnownNetworks
 from penstock.accounts.log_in_limits import LogInLimits
 from penstock.accounts.model import (
-    PENDING_S,
     CurrentUser,
     PendingLogIn,
     Role,
@@ -135,7 +134,7 @@ class AccountService:
             store.add_member(db, account, now_ms)
             token = self._open_session(db, account, network, now_ms)
             action = Action.SIGNED_UP if form.invitation is None else Action.MEMBER_JOINED
-            audit.record(db, account.caller, action, f"{user.id} {user.email}", now_ms)
+            audit.record(db, account.caller, action, user.target, now_ms)
         self._has_accounts = True
         return token, account
 
@@ -251,8 +250,8 @@ class AccountService:
         """Open a session, or first ask for the second factor. target: the audit entry's target."""
         store.delete_expired_sessions(db, now_ms)
         if second_factor_store.is_enabled(db, account.user.id):
-            pending, expires_at_ms = new_token(), now_ms + PENDING_S * 1000
-            store.add_pending_log_in(db, hash_secret(pending), account.user.id, expires_at_ms)
+            pending = new_token()
+            store.add_pending_log_in(db, pending, account.user.id, now_ms)
             return PendingLogIn(pending)
         audit.record(db, account.caller, Action.SIGNED_IN, target, now_ms)
         return self._open_session(db, account, network, now_ms), account
@@ -320,7 +319,7 @@ class AccountService:
         if account is None:
             raise _expired_log_in()
         user = account.user
-        target = f"{user.id} {user.email}"
+        target = user.target
         # The password was correct, so only wrong codes matter. They are limited over all networks.
         self._limits.count_own(user.email, network)
         with self._database.write() as db:

@@ -7,6 +7,7 @@ from sqlalchemy import (
     Connection,
     Row,
     Select,
+    Table,
     bindparam,
     delete,
     insert,
@@ -15,7 +16,8 @@ from sqlalchemy import (
     update,
 )
 
-from penstock.accounts.model import CurrentUser, Role, User, Workspace
+from penstock.accounts.credentials import hash_secret
+from penstock.accounts.model import PENDING_S, CurrentUser, Role, User, Workspace
 from penstock.base.ids import SessionId, UserAccountId, WorkspaceId
 from penstock.metadb.rows import row_values
 from penstock.metadb.tables import (
@@ -41,10 +43,8 @@ def lock_sign_ups(db: Connection) -> None:
 
 def lock_user(db: Connection, user_id: str) -> bool:
     """Lock the user until the transaction ends. Returns False if the user does not exist."""
-    return (
-        db.execute(select(users.c.id).where(users.c.id == user_id).with_for_update()).first()
-        is not None
-    )
+    user = select(users.c.id).where(users.c.id == user_id).with_for_update()
+    return db.execute(user).first() is not None
 
 
 def any_account(db: Connection) -> bool:
@@ -155,14 +155,26 @@ def _accounts(*more: Column[Any]) -> Select[Any]:
     )
 
 
-def add_pending_log_in(
-    db: Connection, token_hash: bytes, user_id: UserAccountId, expires_at_ms: int
+def add_token(
+    db: Connection,
+    table: Table,
+    token: str,
+    user_id: str,
+    now_ms: int,
+    valid_s: int,
+    **more: object,
 ) -> None:
-    db.execute(
-        insert(pending_log_ins).values(
-            token_hash=token_hash, user_id=user_id, wrong_codes=0, expires_at=expires_at_ms
-        )
-    )
+    """Store the hash of a user's new token, and delete all users' expired tokens of its kind.
+
+    table: the tokens of this kind. more: its further columns.
+    """
+    db.execute(delete(table).where(table.c.expires_at <= now_ms))
+    columns = {"token_hash": hash_secret(token), "user_id": user_id, **more}
+    db.execute(insert(table).values(**columns, expires_at=now_ms + valid_s * 1000))
+
+
+def add_pending_log_in(db: Connection, token: str, user_id: UserAccountId, now_ms: int) -> None:
+    add_token(db, pending_log_ins, token, user_id, now_ms, PENDING_S, wrong_codes=0)
 
 
 def account_of_pending_log_in(db: Connection, token_hash: bytes, now_ms: int) -> CurrentUser | None:

@@ -105,8 +105,8 @@ def export(
                 websites = list(listed_records(client, "/api/settings/websites"))
                 website_ids = [site["id"] for site in websites]
                 with open_export(storage, file_format, website_ids) as exported:
-                    each = _Run(client, exported, file_format, bar)
-                    manifest = each.export(storage.destination, websites)
+                    steps = _Run(client, exported, file_format, bar)
+                    manifest = steps.export(storage.destination, websites)
         except ExportFailed as error:
             fail(str(error))
         _print_summary(storage, manifest, exported)

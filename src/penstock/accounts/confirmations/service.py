@@ -29,9 +29,9 @@ from penstock.base.ids import WorkspaceId
 from penstock.base.paging import MAX_PAGE_SIZE, Page
 from penstock.http.rate_limiter import RateLimiter
 from penstock.metadb.database import Database
+from penstock.metadb.tables import email_confirmations
 from penstock.settings import DAY_S, Settings
 
-_VALID_S = DAY_S
 _MAILS_TO_ADDRESS = RatePolicy(
     "confirmation_mails_address", quota=5, window_s=DAY_S, counted="requests"
 )
@@ -90,8 +90,7 @@ class ConfirmationService:
     def _mail_with_link(self, user: User) -> Mail:
         token, now_ms = new_token(), self._clock()
         with self._database.write() as db:
-            expires_at_ms = now_ms + _VALID_S * 1000
-            store.add_confirmation(db, hash_secret(token), user.id, now_ms, expires_at_ms)
+            accounts_store.add_token(db, email_confirmations, token, user.id, now_ms, DAY_S)
         url = f"{self._settings.base_url}/confirm-email?token={token}"
         return Mail(user.email, "Confirm your address for Penstock", _MAIL.format(url=url))
 
@@ -123,8 +122,7 @@ class ConfirmationService:
         """
         if not account.user.email_confirmed:
             accounts_store.confirm_email(db, account.user.id, now_ms)
-            target = f"{account.user.id} {account.user.email}"
-            audit.record(db, account.caller, Action.EMAIL_CONFIRMED, target, now_ms)
+            audit.record(db, account.caller, Action.EMAIL_CONFIRMED, account.user.target, now_ms)
 
     def reclaim(self, db: Connection, account: CurrentUser, proof: str, now_ms: int) -> list[bytes]:
         """Give an account with an unconfirmed address to the person who just proved the address.

@@ -1,22 +1,9 @@
 """SQL for confirmations. Each function runs in the transaction of its connection."""
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, select
 
 from penstock.base.ids import UserAccountId
 from penstock.metadb.tables import email_confirmations
-
-
-def add_confirmation(
-    db: Connection, token_hash: bytes, user_id: UserAccountId, now_ms: int, expires_at_ms: int
-) -> None:
-    """Store the token, and delete all users' expired tokens."""
-    c = email_confirmations.c
-    db.execute(delete(email_confirmations).where(c.expires_at <= now_ms))
-    db.execute(
-        insert(email_confirmations).values(
-            token_hash=token_hash, user_id=user_id, expires_at=expires_at_ms
-        )
-    )
 
 
 def is_valid(db: Connection, token_hash: bytes, user_id: UserAccountId, now_ms: int) -> bool:

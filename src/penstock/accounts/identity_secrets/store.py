@@ -3,6 +3,7 @@
 from sqlalchemy import Connection, delete, insert, select, update
 
 from penstock.accounts.model import SigningSecret, Website
+from penstock.metadb.rows import row_values
 from penstock.metadb.tables import identity_secrets
 
 
@@ -18,15 +19,9 @@ def secrets(db: Connection, website_id: str) -> list[SigningSecret]:
 
 
 def add_secret(db: Connection, website: Website, secret: SigningSecret) -> None:
-    db.execute(
-        insert(identity_secrets).values(
-            id=secret.id,
-            workspace_id=website.workspace_id,
-            website_id=website.id,
-            secret=secret.secret,
-            created_at=secret.created_at_ms,
-        )
-    )
+    keys = {"workspace_id": website.workspace_id, "website_id": website.id}
+    values = row_values(secret, identity_secrets, without=keys)
+    db.execute(insert(identity_secrets).values(values | keys))
 
 
 def end_current(db: Connection, website: Website, valid_until_ms: int) -> None:

@@ -150,8 +150,7 @@ class InvitationService:
             if accounts_store.role(db, invitation.workspace.id, actor.user.id) is None:
                 joined = CurrentUser(actor.user, invitation.workspace, invitation.role)
                 accounts_store.add_member(db, joined, now_ms)
-                target = f"{actor.user.id} {actor.user.email}"
-                audit.record(db, joined.caller, Action.MEMBER_JOINED, target, now_ms)
+                audit.record(db, joined.caller, Action.MEMBER_JOINED, actor.user.target, now_ms)
             return own_account_store.membership(db, actor.user.id, invitation.workspace.id)
 
 

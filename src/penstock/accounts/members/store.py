@@ -14,11 +14,8 @@ from penstock.metadb.tables import memberships, second_factors, sessions, users,
 
 def lock_members(db: Connection, workspace_id: WorkspaceId) -> None:
     """Lock the members and roles of the workspace until the transaction ends."""
-    db.execute(
-        select(workspaces.c.id)
-        .where(workspaces.c.id == workspace_id)
-        .with_for_update(key_share=True)
-    )
+    workspace = select(workspaces.c.id).where(workspaces.c.id == workspace_id)
+    db.execute(workspace.with_for_update(key_share=True))
 
 
 def _members(workspace_id: WorkspaceId) -> Select[Any]:
@@ -66,11 +63,7 @@ def remove_member(db: Connection, workspace_id: WorkspaceId, user_id: str) -> No
         db.execute(
             delete(table).where(table.c.workspace_id == workspace_id, table.c.user_id == user_id)
         )
-    if (
-        db.execute(
-            select(memberships.c.user_id).where(memberships.c.user_id == user_id).limit(1)
-        ).first()
-        is None
-    ):
+    others = select(memberships.c.user_id).where(memberships.c.user_id == user_id)
+    if db.execute(others.limit(1)).first() is None:
         db.execute(delete(sessions).where(sessions.c.user_id == user_id))
         db.execute(delete(users).where(users.c.id == user_id))

@@ -44,8 +44,7 @@ class OwnAccountService:
             store.end_other_sessions(db, user.id, hash_secret(token))
             store.end_pending_log_ins(db, user.id)
             accounts_store.end_resets(db, user.id)
-            target = f"{user.id} {user.email}"
-            audit.record(db, actor.caller, Action.PASSWORD_CHANGED, target, self._clock())
+            audit.record(db, actor.caller, Action.PASSWORD_CHANGED, user.target, self._clock())
 
     def require_password(self, user: User, password: str, field: str) -> str:
         """Check the user's password and return its stored hash. Takes as long as hashing a password

@@ -42,12 +42,8 @@ def sessions_page(
 
 def end_session(db: Connection, user_id: UserAccountId, session_id: str) -> bool:
     """End the session. Returns False if the user does not have this session."""
-    return (
-        db.execute(
-            delete(sessions).where(sessions.c.user_id == user_id, sessions.c.id == session_id)
-        ).rowcount
-        > 0
-    )
+    is_session = (sessions.c.user_id == user_id, sessions.c.id == session_id)
+    return db.execute(delete(sessions).where(*is_session)).rowcount > 0
 
 
 def end_other_sessions(db: Connection, user_id: UserAccountId, token_hash: bytes) -> None:

@@ -25,6 +25,7 @@ from penstock.base.errors import Conflict, NotFound, QueueFull, RateLimited, Rat
 from penstock.base.networks import client_network
 from penstock.http.rate_limiter import RateLimiter
 from penstock.metadb.database import Database
+from penstock.metadb.tables import password_resets
 from penstock.settings import DAY_S, Settings
 
 log = structlog.get_logger()
@@ -127,8 +128,7 @@ class PasswordResetService:
             own_account_store.change_password(db, user.id, new_hash)
             accounts_store.end_sessions(db, user.id)
             accounts_store.end_resets(db, user.id)
-            target = f"{user.id} {user.email}"
-            audit.record(db, account.caller, Action.PASSWORD_RESET, target, self._clock())
+            audit.record(db, account.caller, Action.PASSWORD_RESET, user.target, self._clock())
         done = Mail(user.email, "Your Penstock password was changed", _DONE)
         self._mailer.post(lambda: done)
         if is_reclaimed:
@@ -157,10 +157,9 @@ def reset_url(
     The token comes after `#`: browsers do not send it, so no log contains it. is_mailed: whether
     only the user gets the URL, by email.
     """
-    token = new_token()
-    expires_at_ms = now_ms + _VALID_S * 1000
-    store.add_reset(
-        db, hash_secret(token), account.user.id, now_ms, expires_at_ms, is_mailed=is_mailed
+    token, user_id = new_token(), account.user.id
+    accounts_store.add_token(
+        db, password_resets, token, user_id, now_ms, _VALID_S, is_mailed=is_mailed
     )
     return f"{settings.base_url}/reset-password/new#{token}"
 

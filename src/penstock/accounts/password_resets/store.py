@@ -1,33 +1,8 @@
 """SQL for password resets. Each function runs in the transaction of its connection."""
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, select
 
-from penstock.base.ids import UserAccountId
 from penstock.metadb.tables import password_resets, users
-
-
-def add_reset(
-    db: Connection,
-    token_hash: bytes,
-    user_id: UserAccountId,
-    now_ms: int,
-    expires_at_ms: int,
-    *,
-    is_mailed: bool,
-) -> None:
-    """Store the reset, and delete all users' expired resets.
-
-    is_mailed: whether the token is only in an email to the user.
-    """
-    db.execute(delete(password_resets).where(password_resets.c.expires_at <= now_ms))
-    db.execute(
-        insert(password_resets).values(
-            token_hash=token_hash,
-            user_id=user_id,
-            expires_at=expires_at_ms,
-            is_mailed=is_mailed,
-        )
-    )
 
 
 def reset(db: Connection, token_hash: bytes, now_ms: int) -> tuple[str, bool] | None:

@@ -176,8 +176,7 @@ class SecondFactorService:
             raise _wrong_code()
 
     def _record(self, db: Connection, actor: CurrentUser, action: Action) -> None:
-        target = f"{actor.user.id} {actor.user.email}"
-        audit.record(db, actor.caller, action, target, self._clock())
+        audit.record(db, actor.caller, action, actor.user.target, self._clock())
 
 
 def operator_reset(database: Database, email: str, now_ms: int) -> bool:

@@ -107,15 +107,9 @@ def mobile_apps(db: Connection) -> tuple[MobileApp, ...]:
 
 def scope_websites(db: Connection, workspace_id: WorkspaceId, scope_id: ScopeId) -> list[WebsiteId]:
     """Return the IDs of the identity scope's websites, oldest first, including deleted ones."""
-    statement = select(websites.c.id).where(
-        websites.c.workspace_id == workspace_id, websites.c.scope_id == scope_id
-    )
-    return [
-        WebsiteId(website_id)
-        for website_id in db.execute(
-            statement.order_by(websites.c.created_at, websites.c.id)
-        ).scalars()
-    ]
+    c = websites.c
+    in_scope = select(c.id).where(c.workspace_id == workspace_id, c.scope_id == scope_id)
+    return [WebsiteId(each) for each in db.scalars(in_scope.order_by(c.created_at, c.id))]
 
 
 def update_website(db: Connection, website: Website) -> None:
@@ -127,13 +121,7 @@ def delete_website(db: Connection, workspace_id: WorkspaceId, website_id: str, n
     """Mark the website as deleted. Returns False if there is none. Stored events still need the
     row.
     """
-    result = db.execute(
-        update(websites)
-        .where(
-            websites.c.workspace_id == workspace_id,
-            websites.c.id == website_id,
-            websites.c.deleted_at.is_(None),
-        )
-        .values(deleted_at=now_ms, updated_at=now_ms)
-    )
-    return result.rowcount > 0
+    c = websites.c
+    is_website = (c.workspace_id == workspace_id, c.id == website_id, c.deleted_at.is_(None))
+    deleted = update(websites).where(*is_website).values(deleted_at=now_ms, updated_at=now_ms)
+    return db.execute(deleted).rowcount > 0

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from penstock.base.errors import Fault, Malformed
+from penstock.base.errors import Fault
 from penstock.base.paging import Page
 from penstock.base.rates import Share
 from penstock.base.scalar import Scalar, tagged, untagged
@@ -90,7 +90,8 @@ def compare_cohorts(
             provenance += rare.provenance
             arms, baseline = [*arms, *rare.arms], next(iter(rare.arms), None)
         if baseline is None:
-            raise _unknown_baseline(query.property_)
+            message = f"No unit of this query entered with this value of {query.property_}."
+            raise bad_parameter(Fault("baseline", "unknown_cohort", message))
     warnings = _warnings(context.definition, query.property_, arms, cohorts.total)
     return ComparisonRecord.model_validate(
         {
@@ -123,11 +124,6 @@ def _break_down_by(context: QueryContext, name: str) -> QueryContext:
         raise bad_parameter(context.definition.breakdown_fault("property"))
     definition = replace(context.definition, breakdown_properties=(name,))
     return replace(context, definition=definition).with_params(page=Page(1, MAX_COHORTS))
-
-
-def _unknown_baseline(name: str) -> Malformed:
-    message = f"No unit of this query entered with this value of {name}."
-    return bad_parameter(Fault("baseline", "unknown_cohort", message))
 
 
 def _arm(row: Mapping[str, Any], value: Scalar | None) -> Arm:
