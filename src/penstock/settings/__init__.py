@@ -140,7 +140,7 @@ class Settings(
         return self
 
     @model_validator(mode="after")
-    def _require_host_of_its_own(self) -> "Settings":
+    def _require_separate_link_host(self) -> "Settings":
         if self.link_host and host_name(self.link_url) == host_name(self.base_url):
             raise PydanticCustomError(
                 "same_host", "PENSTOCK_LINK_HOST must differ from the host of PENSTOCK_PUBLIC_URL."

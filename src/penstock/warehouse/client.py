@@ -60,7 +60,7 @@ class Warehouse(Connections):
     """The right that Penstock's user lacked when `answers` was last called; None if it lacked none.
     """
     silent_shards: Sequence[int] = ()
-    """Numbers of the shards, from 1, that did not respond when `answers` was last called."""
+    """The numbers, from 1, of the shards that did not respond when `answers` was last called."""
     _orders_inserts: bool | None = None  # None until the first call.
 
     def orders_inserts(self) -> bool:

@@ -19,7 +19,7 @@ import structlog
 from clickhouse_connect.driver.client import Client
 
 from penstock.base.errors import StoreUnavailable
-from penstock.base.fair_queue import FairQueue, Place, QueueLimits
+from penstock.base.fair_queue import FairQueue, QueueLimits, Turn
 from penstock.base.metrics import histogram
 from penstock.base.optional_packages import without_package
 from penstock.base.patterns import Pattern
@@ -57,7 +57,7 @@ _WATCH_S = 10
 """Maximum seconds to wait for a server's response to a short statement, such as a stop."""
 _LAST_STATEMENTS_S = 10.0
 _PATIENCE_S = 5.0
-"""Seconds after its limit or its stop at which a statement is left to the engine."""
+"""Seconds after a statement's time limit or stop at which the statement is left to the engine."""
 # Maximum numbers of waiting queries. They are a backstop for callers that do not limit themselves.
 _MAX_WAITING, _MAX_WAITING_PER_OWNER = 1000, 200
 
@@ -126,7 +126,7 @@ class Connections:
         self._turns = FairQueue("queries", self.query_limits)
         self._running: set[Work] = set()
         self._patience_s = patience_s
-        self._overdue: set[Place] = set()
+        self._overdue: set[Turn] = set()
         self.is_left_open = False
         """Whether `close` left the engine open, because it is still busy. Then the process must end
         with `os._exit`, because Python would remove the engine under its threads.
@@ -234,7 +234,7 @@ class Connections:
         with (
             span("warehouse query", attributes),
             _QUERY_S.time(),
-            self._turns.slot(work.owner, work.check) as place,
+            self._turns.slot(work.owner, work.check) as turn,
         ):
             reader, is_reusable = self._readers.get(), self._server is not None
             try:
@@ -252,7 +252,7 @@ class Connections:
                     raise Stopped from error
                 raise
             except Overdue:
-                self._give_up(statement, place)
+                self._give_up(statement, turn)
                 reader = None
                 work.check()
                 raise QueryFailed("The engine continues the statement.", TIMEOUT_EXCEEDED) from None
@@ -265,18 +265,18 @@ class Connections:
                 if self._server is None:
                     self._threads.lower_priority()
 
-    def _give_up(self, statement: RunningStatement, place: Place) -> None:
+    def _give_up(self, statement: RunningStatement, turn: Turn) -> None:
         """Leave a statement and its connection to the engine, and the slot to other workspaces."""
         work = statement.work
         log.warning("overdue_statement", log_comment=work.id, workspace_id=work.owner)
 
         def end() -> None:
-            self._overdue.discard(place)
-            self._turns.leave(place)
+            self._overdue.discard(turn)
+            self._turns.leave(turn)
             log.info("overdue_statement_ended", log_comment=work.id)
 
-        self._overdue.add(place)
-        self._turns.give_up(place)
+        self._overdue.add(turn)
+        self._turns.give_up(turn)
         statement.reader.leave(end)
 
     @property
