@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from penstock.events import service as events_service
-from penstock.http import answers, bodies
+from penstock.http import bodies, handlers
 from penstock.http.answers import listing
 from penstock.links.attribution import service as attribution_service
 from penstock.segment import service as segment_service
@@ -76,7 +76,7 @@ def read_on_the_loop(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         (events_service, "_parse_tracked"),
         (segment_service, "parse_object_with_list"),
         (attribution_service, "parse_model"),
-        (bodies, "parse_model"),
+        (handlers, "parse_model"),
         (bodies, "_inflate"),
     ):
         monkeypatch.setattr(module, name, noting(getattr(module, name)))
@@ -156,11 +156,11 @@ def test_the_answer_to_a_list_is_written_in_a_thread(
 ) -> None:
     seen: list[bool] = []
 
-    def noted(page: Any, record: Any = None) -> Any:
+    def noted(page: Any) -> Any:
         seen.append(is_on_the_loop())
-        return listing(page, record)
+        return listing(page)
 
-    monkeypatch.setattr(answers, "listing", noted)
+    monkeypatch.setattr(handlers, "listing", noted)
     for path in LISTS:
         assert workspace.browser.get(path).status_code == 200
     assert seen == [False] * len(LISTS)

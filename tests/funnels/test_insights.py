@@ -222,18 +222,16 @@ def wrong_time(scene: Scene, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "of",
+    ("unit", "interval", "name"),
     full_except(
         [("attempt", "hour", "A"), ("visitor", "day", "unrelated")],
         product(("attempt", "visitor"), ("hour", "day", "week", "month"), ("A", "unrelated")),
         "all combinations of units, intervals and events",
     ),
-    ids=" - ".join,
 )
 def test_a_trend_survives_an_event_of_1970(
-    workspace: Tenant, clock: ShiftedClock, of: tuple[str, str, str]
+    workspace: Tenant, clock: ShiftedClock, unit: str, interval: str, name: str
 ) -> None:
-    unit, interval, name = of
     scene = Scene(workspace, clock, ago_s=80 * DAY_S)
     wrong_time(scene, name)
     attempts_every(scene, 40 * DAY_S, 2, completed=1)

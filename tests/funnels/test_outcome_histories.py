@@ -122,7 +122,7 @@ class History:
             self.services.attempts,
         )
         self.outcomes = OutcomeService(self.worker, self.services.settings, self.clock)
-        self.services.results._runner._outcomes = self.outcomes
+        self.services.funnel_queries._outcomes = self.outcomes
 
     def act(self) -> None:
         actions: dict[Callable[[], None], int] = {
@@ -249,9 +249,9 @@ class History:
             query["websiteId"] = self.tenant.website_id
         funnel_id = self.random.choice(self.funnels)
         stored = self.ask(funnel_id, path, query)
-        self.services.results._runner._outcomes = _Nothing()
+        self.services.funnel_queries._outcomes = _Nothing()
         direct = self.ask(funnel_id, path, query)
-        self.services.results._runner._outcomes = self.outcomes
+        self.services.funnel_queries._outcomes = self.outcomes
         if isinstance(stored, dict) and isinstance(direct, dict):
             self.sources[stored["servedFrom"]] += 1
             for name in _DIFFERS:
@@ -259,7 +259,7 @@ class History:
         assert stored == direct
 
     def ask(self, funnel_id: str, path: str, query: Json) -> Any:
-        self.services.results._runner._cache._values.clear()
+        self.services.funnel_queries._cache._values.clear()
         answer = self.client.get(f"/api/funnels/{funnel_id}/{path}", params=query)
         assert answer.status_code == 200, answer.text
         return answer.json()

@@ -55,7 +55,7 @@ class Stored:
 
     def ask(self, path: str = "results", **query: Any) -> Json:
         """Run a query whose result is not cached."""
-        self.services.results._runner._cache._values.clear()
+        self.services.funnel_queries._cache._values.clear()
         return self.scene.report(self.id, path, **query)
 
     def from_outcomes(self, path: str = "results", **query: Any) -> Json:
@@ -331,7 +331,7 @@ def test_an_export_is_written_from_events_if_stored_outcomes_fail_halfway(
     funnel: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     funnel.from_outcomes()
-    engine = funnel.services.results._runner._engine
+    engine = funnel.services.funnel_queries._engine
     stream = engine.stream
 
     @contextmanager

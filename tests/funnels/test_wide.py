@@ -47,7 +47,7 @@ FUNNELS = {
 
 
 @pytest.mark.parametrize(
-    "of",
+    ("rows", "unit", "strategy"),
     full_except(
         [
             ("20 steps of 8 options, 10 diagnostic rows", "attempts", Strategy.PACKED),
@@ -56,13 +56,11 @@ FUNNELS = {
         product(FUNNELS, UNITS, (Strategy.GENERAL, Strategy.PACKED)),
         "all combinations of the largest statements",
     ),
-    ids=" - ".join,
 )
 @pytest.mark.slow("the engine analyses the largest statements")
 def test_a_funnel_of_the_maximum_size_is_counted_correctly(
-    warehouse: Warehouse, of: tuple[str, str, Strategy]
+    warehouse: Warehouse, rows: str, unit: str, strategy: Strategy
 ) -> None:
-    rows, unit, strategy = of
     funnel = {"conversionWindowSeconds": 604_800, "steps": FUNNELS[rows], **UNITS[unit]}
     history, mark = isolated(
         History((*path("ann", steps=20), *path("ben", steps=7), unrelated_event("ann")))

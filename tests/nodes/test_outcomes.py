@@ -55,7 +55,7 @@ class Funnel:
 
     def ask(self, node: Node) -> Json:
         """An answer that no earlier request has computed."""
-        node.services.results._runner._cache._values.clear()
+        node.services.funnel_queries._cache._values.clear()
         response = node.client.get(f"/api/funnels/{self.id}/results")
         assert response.status_code == 200, response.text
         body: Json = response.json()

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class WorkspaceSettings(NamedTuple):
-    """Name of a workspace, and limits on a single query. None: the operator's limit applies."""
+    """Name of a workspace, and limits on a single query. None if the operator's limit applies."""
 
     name: str
     query_timeout_seconds: float | None
