@@ -510,7 +510,7 @@ def test_a_restart_keeps_stored_outcomes_unless_they_are_switched_off(
         running.headers.update(funnel.scene.client.headers)
 
         def answer() -> Json | None:
-            after.results._runner._cache._values.clear()
+            after.funnel_queries._cache._values.clear()
             body: Json = running.get(f"/api/funnels/{funnel.id}/results").json()
             return body if body["servedFrom"] == "outcomes" else None
 
@@ -721,7 +721,7 @@ def test_changed_attempts_are_folded_if_that_is_cheaper_than_reading_all_events(
 ) -> None:
     """Four attempts change each time, among at most 21 events in total."""
     funnel.from_outcomes()
-    funnel.patch.setattr(policy, "_FEW_UNITS", 1)
+    funnel.patch.setattr(policy, "_MIN_UNITS", 1)
     for entered, events_per_unit, source in ((9, 2, "outcomes"), (13, 100, "query")):
         funnel.patch.setattr(policy, "_EVENTS_PER_UNIT", events_per_unit)
         for number in range(4):
