@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 
+from tests.answers import body_of
 from tests.waiting import eventually
 
 Json = dict[str, Any]
@@ -13,9 +14,7 @@ Json = dict[str, Any]
 
 def create(client: httpx.Client, records: str, body: Json) -> Json:
     """Create a record and return it. records: path of the records, such as `/api/goals`."""
-    answer = client.post(records, json=body)
-    assert answer.status_code == 201, answer.text
-    record: Json = answer.json()
+    record: Json = body_of(client.post(records, json=body), 201)
     return record
 
 
@@ -68,9 +67,8 @@ def event_steps(*names: str) -> list[Json]:
 
 def track(client: httpx.Client, website_id: str, **item: Any) -> Json:
     """Track an item as the client script does, by default an event."""
-    answer = client.post("/api/track", json={"websiteId": website_id, "type": "event", **item})
-    assert answer.status_code == 202, answer.text
-    receipt: Json = answer.json()
+    body = {"websiteId": website_id, "type": "event", **item}
+    receipt: Json = body_of(client.post("/api/track", json=body), 202)
     return receipt
 
 

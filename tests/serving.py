@@ -18,7 +18,7 @@ import httpx
 
 from tests.answers import body_of
 from tests.processes import ForkedProcess
-from tests.tenant import add_website, create_key
+from tests.records import new_key, new_website
 from tests.waiting import PATIENCE_S, eventually
 
 PENSTOCK = ("penstock.cli.main",)
@@ -111,10 +111,10 @@ class Served:
             "workspaceName": "Acme",
         }
         body_of(self.client.post("/api/auth/signup", json=form), 201)
-        key = create_key(self.client)
+        key = new_key(self.client)
         self.client.cookies.clear()
         self.client.headers["Authorization"] = f"Bearer {key}"
-        return key, add_website(self.client, "Shop")
+        return key, new_website(self.client, "Shop")
 
     def await_shipped(self) -> None:
         """Wait until the event store has all acknowledged events. A stopping service waits at most

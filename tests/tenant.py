@@ -13,6 +13,7 @@ from litestar.testing.transport import TestClientTransport
 from litestar.types import ASGIApp, Receive, Scope, Send
 
 from tests.answers import body_of
+from tests.records import new_key, new_website
 
 BASE_URL = "http://testserver.local"
 SAME_ID = {"X-Request-Id": "of-all-tests"}
@@ -59,20 +60,6 @@ def new_browser(tenant: Tenant) -> httpx.Client:
     return httpx.Client(transport=tenant.browser._transport, base_url=BASE_URL, headers=SAME_ID)
 
 
-def add_website(client: httpx.Client, name: str = "Other", kind: str = "web", **fields: Any) -> str:
-    """Add a website to the workspace of the client. Returns its ID."""
-    form = {"name": name, "kind": kind, **fields}
-    website_id: str = body_of(client.post("/api/settings/websites", json=form), 201)["id"]
-    return website_id
-
-
-def create_key(browser: httpx.Client, **rights: Any) -> str:
-    """Create an API key with these rights in the workspace of the browser."""
-    form = {"name": "tests", **rights}
-    key: str = body_of(browser.post("/api/settings/api-keys", json=form), 201)["key"]
-    return key
-
-
 def log_in(
     client: httpx.Client, email: str, password: str = PASSWORD, **more: Any
 ) -> httpx.Response:
@@ -115,11 +102,11 @@ def sign_up(server: TestClient[Litestar], setup_token: str | None = None) -> Ten
     headers = {"X-Setup-Token": setup_token} if setup_token else {}
     form = {"email": email, "password": PASSWORD, "workspaceName": "Acme"}
     account = body_of(browser.post("/api/auth/signup", json=form, headers=headers), 201)
-    client = visitor(server, {"Authorization": f"Bearer {create_key(browser)}"})
+    client = visitor(server, {"Authorization": f"Bearer {new_key(browser)}"})
     return Tenant(
         id=account["workspace"]["id"],
         email=email,
         browser=browser,
         client=client,
-        website_id=add_website(client, "Shop"),
+        website_id=new_website(client),
     )

@@ -12,6 +12,8 @@ from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.segments.service import SavedSegmentService
 from penstock.named_records import RevisedRecords
 from tests.conftest import ShiftedClock
+from tests.funnels.answers import code
+from tests.records import create
 from tests.tenant import Tenant
 
 Json = dict[str, Any]
@@ -79,16 +81,7 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 
 
 def save(client: httpx.Client, kind: Kind, name: str = "Paid") -> Json:
-    answer = client.post(kind.path, json={"name": name, **kind.body})
-    assert answer.status_code == 201, answer.text
-    record: Json = answer.json()
-    return record
-
-
-def code(answer: httpx.Response, status: int) -> str:
-    assert answer.status_code == status, answer.text
-    problem_code: str = answer.json()["code"]
-    return problem_code
+    return create(client, kind.path, {"name": name, **kind.body})
 
 
 @pytest.mark.every_database

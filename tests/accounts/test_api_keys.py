@@ -11,8 +11,9 @@ from penstock.metadb.tables import api_keys
 from tests.answers import body_of, faults, problem
 from tests.cases import cases
 from tests.loops import run
+from tests.records import new_key
 from tests.serving import Served
-from tests.tenant import create_key, log_in, visitor
+from tests.tenant import log_in, visitor
 from tests.waiting import eventually
 
 
@@ -187,7 +188,7 @@ def test_the_last_use_survives_a_clean_stop(tmp_path):
     with Served(tmp_path / "data") as service:
         form = {"email": "ada@example.com", "password": "correct horse", "workspaceName": "Acme"}
         service.client.post("/api/auth/signup", json=form)
-        key = create_key(service.client)
+        key = new_key(service.client)
         service.client.get("/api/settings/websites", headers={"Authorization": f"Bearer {key}"})
         assert service.stop() == 0
     with Served(tmp_path / "data") as service:

@@ -23,13 +23,13 @@ from tests.accounts.test_single_sign_on import log_in as sign_on
 from tests.conftest import ShiftedClock
 from tests.identity_provider import IdentityProvider
 from tests.mail_server import MailServer
+from tests.records import new_key
 from tests.tenant import (
     BASE_URL,
     PASSWORD,
     Tenant,
     audit_log,
     create_invitation,
-    create_key,
     join,
     log_in,
     new_browser,
@@ -189,7 +189,7 @@ def test_keys_of_others_in_the_strangers_workspace_stay(
     invitation, other = create_invitation(squatter, "owner"), new_browser(squatter)
     form = {"email": invitation["email"], "password": PASSWORD, "invitation": token_of(invitation)}
     assert other.post("/api/auth/signup", json=form).status_code == 201
-    key = create_key(other)
+    key = new_key(other)
     sign_on(squatter, provider, clock)
     bearer = {"Authorization": f"Bearer {key}"}
     assert new_browser(squatter).get("/api/settings/websites", headers=bearer).status_code == 200

@@ -14,7 +14,8 @@ from penstock.metadb.tables import api_keys
 from tests.answers import body_of, problem
 from tests.cases import cases
 from tests.conftest import ShiftedClock
-from tests.tenant import Tenant, add_website, audit_log, create_key, join, visitor
+from tests.records import new_key, new_website
+from tests.tenant import Tenant, audit_log, join, visitor
 
 DEFINITION = {
     "name": "Sign-up",
@@ -29,7 +30,7 @@ def holder(server: TestClient[Litestar], workspace: Tenant) -> Any:
     """Makes a key and answers a client that calls with it."""
 
     def make(**rights: Any) -> httpx.Client:
-        key = create_key(workspace.browser, **rights)
+        key = new_key(workspace.browser, **rights)
         return visitor(server, {"Authorization": f"Bearer {key}"})
 
     return make
@@ -96,7 +97,7 @@ def test_a_key_for_importing_can_follow_its_import(
 def test_a_key_for_one_website_cannot_follow_or_cancel_an_import_of_another(
     holder: Any, workspace: Tenant
 ) -> None:
-    other = add_website(workspace.client)
+    other = new_website(workspace.client, "Other")
     address = f"/api/imports?websiteId={workspace.website_id}"
     job = workspace.client.post(address, content=LINE, headers=NDJSON).json()
     client = holder(websiteId=other)
@@ -134,7 +135,7 @@ def test_a_key_without_limits_and_one_from_before_scopes_may_do_everything(
 @pytest.mark.usefixtures("warehouse")
 def test_a_key_for_one_website_has_no_access_to_another(holder: Any, workspace: Tenant) -> None:
     own = workspace.website_id
-    other = add_website(workspace.client)
+    other = new_website(workspace.client, "Other")
     client = holder(websiteId=own)
     for route, request in requests(own)["ingest"].items():
         assert client.post(route.partition(" ")[2], **request).status_code < 400
@@ -160,8 +161,8 @@ def test_a_key_for_one_website_has_no_access_to_another(holder: Any, workspace: 
 def test_a_key_for_one_website_exports_a_person_s_events_of_that_website_only(
     holder: Any, workspace: Tenant
 ) -> None:
-    key_website_id = add_website(workspace.client, "One", identityScope="shop")
-    other_website_id = add_website(workspace.client, "Two", identityScope="shop")
+    key_website_id = new_website(workspace.client, "One", identityScope="shop")
+    other_website_id = new_website(workspace.client, "Two", identityScope="shop")
     for website_id in (key_website_id, other_website_id):
         event = {"websiteId": website_id, "event": "a", "userId": "ada"}
         assert workspace.client.post("/api/v1/events", json=event).status_code == 202
@@ -179,8 +180,8 @@ def test_a_key_for_one_website_exports_a_person_s_events_of_that_website_only(
 def test_a_key_for_one_website_reads_no_visitor_s_events_of_another(
     holder: Any, workspace: Tenant
 ) -> None:
-    own = add_website(workspace.client, "One", identityScope="shop")
-    other = add_website(workspace.client, "Two", identityScope="shop")
+    own = new_website(workspace.client, "One", identityScope="shop")
+    other = new_website(workspace.client, "Two", identityScope="shop")
     for website_id, name in ((own, "seen"), (other, "secret")):
         event = {"websiteId": website_id, "event": name, "visitorId": "v"}
         assert workspace.client.post("/api/v1/events", json=event).status_code == 202
@@ -196,7 +197,7 @@ def test_a_key_for_one_website_reads_no_visitor_s_events_of_another(
 def test_a_batch_of_a_key_for_one_website_stores_nothing_for_another(
     holder: Any, workspace: Tenant
 ) -> None:
-    other = add_website(workspace.client)
+    other = new_website(workspace.client, "Other")
     events = [
         {"websiteId": website_id, "event": "a", "userId": "ada"}
         for website_id in (other, workspace.website_id)
@@ -250,7 +251,7 @@ def test_a_key_names_who_created_it_and_removing_them_can_revoke_theirs(
 ) -> None:
     def member_with_key() -> tuple[str, httpx.Client]:
         browser = join(workspace, "owner")
-        key = create_key(browser)
+        key = new_key(browser)
         user = browser.get("/api/auth/session").json()["user"]
         [record, *_] = workspace.browser.get("/api/settings/api-keys").json()["data"]
         assert record["createdBy"] == user["email"]

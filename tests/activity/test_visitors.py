@@ -12,7 +12,8 @@ from penstock.events.rows import event_row
 from penstock.events.service import ship_rows
 from tests.answers import body_of, columns_of, problem
 from tests.cases import cases, every_database_in_full_tier
-from tests.tenant import Tenant, add_website, create_key
+from tests.records import new_key, new_website
+from tests.tenant import Tenant
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("warehouse")
@@ -199,7 +200,7 @@ def test_a_value_needs_the_name_of_its_trait(workspace):
 
 
 def test_the_list_of_one_website_has_its_own_visitors(workspace):
-    other = add_website(workspace.client)
+    other = new_website(workspace.client, "Other")
     send(workspace, visitorId="here")
     send(workspace, visitorId="abroad", websiteId=other)
     assert ids(listed(workspace, websiteId=other)) == ["abroad"]
@@ -289,7 +290,7 @@ def test_a_timeline_shows_the_link_and_its_method(workspace, services):
 
 
 def test_a_timeline_covers_all_websites_that_share_visitors(workspace):
-    shop, blog = (add_website(workspace.client, identityScope="all") for _ in range(2))
+    shop, blog = (new_website(workspace.client, identityScope="all") for _ in range(2))
     send(workspace, visitorId="v", websiteId=shop)
     send(workspace, visitorId="v", websiteId=blog)
     body = visitor(workspace, "v", "/events", websiteId=shop).json()["data"]
@@ -298,8 +299,8 @@ def test_a_timeline_covers_all_websites_that_share_visitors(workspace):
 
 def test_a_key_for_one_website_reads_no_traits_that_may_come_from_another(workspace):
     """Traits belong to visitors, which websites with the same identityScope share."""
-    own = add_website(workspace.client, identityScope="all")
-    key = create_key(workspace.browser, scopes=["read"], websiteId=own)
+    own = new_website(workspace.client, identityScope="all")
+    key = new_key(workspace.browser, scopes=["read"], websiteId=own)
     limited = {"Authorization": f"Bearer {key}", "Cookie": ""}
 
     def read(path: str, **parameters: Any) -> Any:
@@ -310,7 +311,7 @@ def test_a_key_for_one_website_reads_no_traits_that_may_come_from_another(worksp
     identify(workspace, "v", "ann", websiteId=own, traits={"plan": "pro"})
     assert read("/v").json()["user"]["traits"] == {"plan": "pro"}
     assert ids(read("", trait="plan", traitValue="pro").json()) == ["v"]
-    other = add_website(workspace.client, identityScope="all")
+    other = new_website(workspace.client, identityScope="all")
     identify(workspace, "v", "ann", websiteId=other, traits={"plan": "secret"})
     user = read("/v").json()["user"]
     assert (user["userId"], user["traits"]) == ("ann", None)
@@ -319,7 +320,7 @@ def test_a_key_for_one_website_reads_no_traits_that_may_come_from_another(worksp
 
 
 def test_the_same_id_on_separate_websites_is_several_visitors(workspace):
-    other = add_website(workspace.client)
+    other = new_website(workspace.client, "Other")
     send(workspace, visitorId="v")
     send(workspace, visitorId="v", websiteId=other)
     assert listed(workspace, search="v")["total"] == 2

@@ -16,7 +16,8 @@ from penstock.warehouse.client import Warehouse
 from tests.answers import body_of, columns_of, faults_in, problem
 from tests.cases import cases
 from tests.one_server import one_server
-from tests.tenant import Tenant, add_website, create_key
+from tests.records import new_key, new_website
+from tests.tenant import Tenant
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
@@ -64,7 +65,7 @@ def of(value: Any, **more: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def second_site(workspace: Tenant) -> str:
-    return add_website(workspace.client, "App", "mobile")
+    return new_website(workspace.client, "App", "mobile")
 
 
 def test_names_have_kind_count_and_last_time(workspace):
@@ -479,7 +480,7 @@ def test_a_key_for_one_website_lists_no_traits_that_may_come_from_another(worksp
     """Traits belong to visitors, which websites with the same identityScope share."""
 
     def site() -> str:
-        return add_website(workspace.client, identityScope="shop")
+        return new_website(workspace.client, identityScope="shop")
 
     def read(what: str, **parameters: Any) -> httpx.Response:
         return workspace.browser.get(
@@ -487,7 +488,7 @@ def test_a_key_for_one_website_lists_no_traits_that_may_come_from_another(worksp
         )
 
     own = site()
-    key = create_key(workspace.browser, scopes=["read"], websiteId=own)
+    key = new_key(workspace.browser, scopes=["read"], websiteId=own)
     limited = {"Authorization": f"Bearer {key}", "Cookie": ""}
     for email, may_list in (("ann@own", True), ("bob@other", False)):
         website_id = own if may_list else site()

@@ -17,7 +17,8 @@ from penstock.events.imports.formats.reader import ReaderLimits, Row
 from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
 from tests.answers import body_of
-from tests.tenant import Tenant, add_website
+from tests.records import new_website
+from tests.tenant import Tenant
 from tests.waiting import PATIENCE_S, eventually
 
 Stored = Callable[[], list[dict[str, Any]]]
@@ -49,7 +50,7 @@ def site(workspace: Tenant) -> str:
 @pytest.fixture
 def app_site(workspace: Tenant) -> str:
     """A tracked mobile app."""
-    return add_website(workspace.client, "App", "mobile")
+    return new_website(workspace.client, "App", "mobile")
 
 
 @pytest.fixture

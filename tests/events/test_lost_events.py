@@ -7,7 +7,8 @@ import pytest
 from penstock.base.clock import iso
 from tests.answers import body_of
 from tests.funnels.scenario import Scene
-from tests.tenant import Tenant, add_website
+from tests.records import new_website
+from tests.tenant import Tenant
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
@@ -55,7 +56,7 @@ def test_a_report_has_those_of_its_period_and_stays_complete(scene, clock):
 
 
 def test_a_report_has_those_of_its_websites(scene, workspace):
-    other = add_website(workspace.client, "Blog")
+    other = new_website(workspace.client, "Blog")
     report_loss(scene, 5)
     funnel = scene.funnel("A", "B")
     assert lost_in_report(scene, funnel, websiteId=workspace.website_id)[0] == 5

@@ -16,7 +16,8 @@ from penstock.events.transaction import store_items
 from tests.answers import body_of, columns_of
 from tests.cases import cases
 from tests.events.conftest import imported
-from tests.tenant import Tenant, add_website, new_browser, visitor
+from tests.records import new_website
+from tests.tenant import Tenant, new_browser, visitor
 
 BAD = {"event": "paid", "userId": "ann", "properties": {"$own": 1}, "sesionId": "s"}
 
@@ -126,7 +127,7 @@ def test_an_item_without_website_and_key_is_listed_for_nobody(workspace, server)
 
 
 def test_a_website_has_its_own(workspace):
-    other = add_website(workspace.client)
+    other = new_website(workspace.client, "Other")
     post(workspace, "/api/track", {"websiteId": other} | BAD)
     assert refused(workspace, websiteId=workspace.website_id) == []
     assert len(refused(workspace, websiteId=other)) == 1

@@ -9,8 +9,8 @@ from threading import Event, Thread
 
 import httpx
 
+from tests.records import new_key
 from tests.serving import Served
-from tests.tenant import create_key
 
 
 def memory_mb(service: Served, name: str) -> float:
@@ -66,7 +66,7 @@ def sign_up(service: Served, name: str) -> tuple[str, str]:
     }
     with httpx.Client(base_url=service.url, timeout=60) as browser:
         assert browser.post("/api/auth/signup", json=form).status_code == 201
-        key = create_key(browser)
+        key = new_key(browser)
         website = browser.post("/api/settings/websites", json={"name": name, "kind": "web"})
         return str(key), str(website.json()["id"])
 

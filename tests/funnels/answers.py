@@ -2,18 +2,19 @@
 
 import httpx
 
+from tests.answers import body_of
+
 
 def code(answer: httpx.Response, status: int) -> str:
     """Return the code of the problem. status: the expected status of the response."""
-    assert answer.status_code == status, answer.text
-    problem_code: str = answer.json()["code"]
+    problem_code: str = body_of(answer, status)["code"]
     return problem_code
 
 
 def faults(answer: httpx.Response, status: int = 422) -> list[str]:
     """Return the field and the code of each fault, such as `steps[0].value too_long`."""
-    assert answer.status_code == status, answer.text
-    return [f"{fault['field']} {fault['code']}" for fault in answer.json()["errors"]]
+    errors = body_of(answer, status)["errors"]
+    return [f"{fault['field']} {fault['code']}" for fault in errors]
 
 
 def fields(answer: httpx.Response, status: int = 400) -> list[str]:

@@ -22,7 +22,8 @@ from tests.answers import body_of, faults
 from tests.applications import application
 from tests.cases import cases
 from tests.conftest import BASE_URL, ShiftedClock
-from tests.tenant import Tenant, add_website, visitor
+from tests.records import new_website
+from tests.tenant import Tenant, visitor
 from tests.waiting import PATIENCE_S
 
 SendClaim = Callable[..., dict[str, Any]]
@@ -161,10 +162,10 @@ def test_websites_share_visitors_only_within_an_identity_scope(workspace: Tenant
         body = {"websiteId": website_id, "event": "e", **who}
         return workspace.client.post("/api/v1/events", json=body).json()["visitorId"]
 
-    alone, other = add_website(workspace.client), add_website(workspace.client)
+    alone, other = new_website(workspace.client, "Other"), new_website(workspace.client, "Other")
     assert visitor_of(alone, visitorId="v", userId="u") == "v"
     assert visitor_of(other, userId="u") != "v"
-    shop, app = (add_website(workspace.client, identityScope="shop") for _ in range(2))
+    shop, app = (new_website(workspace.client, identityScope="shop") for _ in range(2))
     assert visitor_of(shop, visitorId="v", userId="u") == "v"
     assert visitor_of(app, userId="u") == "v"
 

@@ -7,7 +7,7 @@ import pytest
 from tests.events.conftest import imported
 from tests.funnels.scenario import DAY_S, HOUR_S, Scene
 from tests.one_server import one_server
-from tests.tenant import add_website
+from tests.records import new_website
 from tests.waiting import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.usefixtures("warehouse")
@@ -145,7 +145,7 @@ def test_a_new_website_is_counted_at_once(scene, workspace):
     scene.story("0/A 60/B")
     funnel = scene.funnel("A", "B")
     from_cache(scene, funnel)
-    other = add_website(scene.client, "Second")
+    other = new_website(scene.client, "Second")
     items = [scene.item(0, "A", "eve"), scene.item(9, "B", "eve")]
     answer = scene.client.post("/api/track", json={"websiteId": other, "events": items})
     assert answer.status_code == 202

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.providers.conftest import Json, Sender
-from tests.tenant import add_website
+from tests.records import new_website
 
 Stored = Callable[[], list[Json]]
 
@@ -59,7 +59,7 @@ def test_the_newest_event_says_who_a_customer_is_whatever_comes_last(
 
 
 def test_customers_of_other_websites_are_strangers(sender: Sender, stored: Stored) -> None:
-    other = add_website(sender.tenant.client)
+    other = new_website(sender.tenant.client, "Other")
     sender.stripe(
         "invoice.paid", {"id": "in", "customer": "cus_1", "metadata": {"visitorId": "ann"}}
     )

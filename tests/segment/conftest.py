@@ -12,7 +12,8 @@ from litestar.testing import TestClient
 
 from tests.answers import faults_in
 from tests.events.conftest import Stored, limits, settings, site, stored, stored_at
-from tests.tenant import Tenant, create_key, visitor
+from tests.records import new_key
+from tests.tenant import Tenant, visitor
 
 __all__ = ["Stored", "limits", "settings", "site", "stored", "stored_at"]
 
@@ -48,7 +49,7 @@ def write_key_of(tenant: Tenant, website_id: str, *scopes: str) -> str:
     `ingest`.
     """
     rights = {"scopes": scopes or ["ingest"], "websiteId": website_id}
-    return create_key(tenant.browser, name="backend", **rights)
+    return new_key(tenant.browser, name="backend", **rights)
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 
 from tests.answers import body_of
+from tests.records import new_key, new_website
 from tests.serving import Served
-from tests.tenant import add_website, create_key
 
 Json = dict[str, Any]
 
@@ -84,6 +84,6 @@ class Site:
 
 
 def new_site(service: Service) -> Site:
-    website_id = add_website(service.client, "Shop")
-    write_key = create_key(service.client, scopes=["ingest"], websiteId=website_id)
+    website_id = new_website(service.client, "Shop")
+    write_key = new_key(service.client, scopes=["ingest"], websiteId=website_id)
     return Site(service, website_id, write_key)

@@ -8,8 +8,9 @@ from litestar.testing import TestClient
 
 from tests.answers import problem
 from tests.identity.test_signed_identities import new_secret, owner_of, signature
+from tests.records import new_key
 from tests.segment.conftest import Client, Stored, basic, plans_of, rejected, write_key_of
-from tests.tenant import Tenant, create_key, visitor
+from tests.tenant import Tenant, visitor
 
 TRACK = {"event": "a", "anonymousId": "v"}
 
@@ -49,7 +50,7 @@ def test_an_api_key_is_a_write_key_only_when_it_may_do_nothing_else(
     server: TestClient[Litestar], workspace: Tenant, site: str
 ) -> None:
     everything = workspace.client.headers["authorization"].removeprefix("Bearer ")
-    every_website = create_key(workspace.browser, scopes=["ingest"])
+    every_website = new_key(workspace.browser, scopes=["ingest"])
     for key in (everything, every_website, write_key_of(workspace, site, "ingest", "read")):
         answer = visitor(server).post("/v1/track", json=TRACK, headers=basic(key))
         assert problem(answer) == (403, "not_a_write_key")

@@ -34,7 +34,8 @@ from tests.events.conftest import finished as import_finished
 from tests.events.conftest import imported, ndjson, read_rows_by, upload
 from tests.events.deletions.conftest import Delete, Json, finished, request_deletion
 from tests.funnels.scenario import Scene
-from tests.tenant import BASE_URL, Tenant, add_website, new_browser, visitor
+from tests.records import new_website
+from tests.tenant import BASE_URL, Tenant, new_browser, visitor
 from tests.waiting import eventually
 
 StoredAt = Callable[[str], list[Json]]
@@ -256,7 +257,7 @@ def test_a_deletion_removes_events_answered_before_it_and_none_sent_after_it(
 def test_a_span_loses_its_events_and_only_those(
     scene: Scene, delete: Delete, names, services: Services
 ) -> None:
-    other = add_website(scene.client)
+    other = new_website(scene.client, "Other")
     for second in (9.999, 10, 15, 19.999, 20):
         scene.send_event(second, f"at {second}")
     event = {"websiteId": other, "visitorId": "ann", "event": "elsewhere"}
@@ -272,9 +273,9 @@ def test_a_span_loses_its_events_and_only_those(
 def test_a_visitor_is_deleted_from_all_websites_that_share_visitors(
     scene: Scene, delete: Delete, names
 ) -> None:
-    shop = add_website(scene.client, "Shop", identityScope="all")
-    blog = add_website(scene.client, "Blog", identityScope="all")
-    apart = add_website(scene.client, "Apart")
+    shop = new_website(scene.client, "Shop", identityScope="all")
+    blog = new_website(scene.client, "Blog", identityScope="all")
+    apart = new_website(scene.client, "Apart")
     for website_id in (shop, blog, apart):
         for visitor_id, name in (("ann", "A"), ("ben", "B")):
             event = {"websiteId": website_id, "visitorId": visitor_id, "event": name}
@@ -297,7 +298,7 @@ def test_a_visitor_is_deleted_from_all_websites_that_share_visitors(
 def test_a_span_of_one_website_leaves_those_that_share_its_visitors(
     scene: Scene, delete: Delete, names
 ) -> None:
-    sites = [add_website(scene.client, name, identityScope="all") for name in ("Shop", "Blog")]
+    sites = [new_website(scene.client, name, identityScope="all") for name in ("Shop", "Blog")]
     for website_id in sites:
         event = {"websiteId": website_id, "visitorId": "ann", "event": "A"}
         scene.client.post("/api/v1/events", json=event | {"timestamp": scene.at(5)})
@@ -688,7 +689,7 @@ def test_deletions_are_listed_newest_first_and_by_website(
     delete: Delete,
     clock: ShiftedClock,
 ) -> None:
-    other = add_website(client)
+    other = new_website(client, "Other")
     ids = []
     for website_id in (workspace.website_id, other, workspace.website_id):
         ids.append(delete(website_id, visitorId="ann")["id"])

@@ -14,7 +14,8 @@ from tests.answers import body_of, problem
 from tests.events.conftest import NDJSON_TYPE, finished, ndjson, upload
 from tests.events.imports.conftest import counts, stored
 from tests.events.imports.exported import FILES
-from tests.tenant import create_key, visitor
+from tests.records import new_key
+from tests.tenant import visitor
 from tests.waiting import eventually
 
 MEDIA = {"amplitude": "application/zip", "csv": "text/csv"}
@@ -251,7 +252,7 @@ def key(workspace, server):
     """Create a client with a key of the workspace."""
 
     def create(*scopes):
-        key = create_key(workspace.browser, scopes=scopes)
+        key = new_key(workspace.browser, scopes=scopes)
         return replace(workspace, client=visitor(server, {"Authorization": f"Bearer {key}"}))
 
     return create

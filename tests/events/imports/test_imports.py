@@ -10,7 +10,7 @@ from tests.answers import columns_of, faults, faults_in, problem
 from tests.cases import cases
 from tests.events.conftest import finished, ndjson, upload, upload_to
 from tests.events.imports.conftest import counts, line, rejects, stored
-from tests.tenant import add_website
+from tests.records import new_website
 from tests.waiting import eventually
 
 
@@ -140,7 +140,7 @@ def test_a_larger_file_with_the_same_beginning_adds_only_the_rest(run_import):
 
 
 def test_the_same_content_on_another_website_is_another_event(run_import, client):
-    other = add_website(client)
+    other = new_website(client, "Other")
     assert counts(run_import([line(1)])) == (1, 1, 0, 0)
     assert counts(run_import([line(1)], website_id=other)) == (1, 1, 0, 0)
 
@@ -451,7 +451,7 @@ def test_a_stored_file_is_removed_when_its_import_is_done(run_import, settings):
 
 @pytest.mark.usefixtures("warehouse")
 def test_an_import_of_a_website_deleted_meanwhile_fails_with_the_reason(client, workspace):
-    upload_to(client, add_website(client), [line(number) for number in range(5000)])
+    upload_to(client, new_website(client, "Other"), [line(number) for number in range(5000)])
     waiting = upload(workspace, [line(1)]).json()
     assert waiting["state"] == "queued"
     assert client.delete(f"/api/settings/websites/{workspace.website_id}").status_code == 204

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.events.imports.conftest import assert_faulty_rejected, between, importer, rejects, stored
-from tests.tenant import add_website, create_key
+from tests.records import new_key, new_website
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
@@ -53,8 +53,8 @@ COLUMNS = (
 def test_a_call_in_a_file_is_the_event_that_the_sent_call_is(import_calls, workspace, services):
     import_calls(*CALLS)
     in_file = sorted(stored(services, workspace.website_id, COLUMNS))
-    other = add_website(workspace.client)
-    key = create_key(workspace.browser, scopes=["ingest"], websiteId=other)
+    other = new_website(workspace.client, "Other")
+    key = new_key(workspace.browser, scopes=["ingest"], websiteId=other)
     sent = workspace.client.post("/v1/batch", json={"batch": CALLS, "writeKey": key})
     assert (sent.status_code, sent.json().get("rejected")) == (200, None), sent.text
     for event, sent_event in zip(in_file, sorted(stored(services, other, COLUMNS)), strict=True):

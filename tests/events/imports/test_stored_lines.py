@@ -9,7 +9,8 @@ from penstock.base.clock import parse_time, system_clock
 from tests.answers import faults_in, values_of
 from tests.events.conftest import finished, upload
 from tests.events.imports.conftest import rejects
-from tests.tenant import Tenant, create_key
+from tests.records import new_key
+from tests.tenant import Tenant
 
 LINE: dict[str, Any] = {
     "type": "stored",
@@ -92,7 +93,7 @@ def test_a_page_view_keeps_a_long_path_as_its_name(workspace: Tenant) -> None:
 
 
 def test_only_a_key_that_may_manage_sends_stored_events(workspace: Tenant) -> None:
-    key = create_key(workspace.browser, scopes=["ingest"])
+    key = new_key(workspace.browser, scopes=["ingest"])
     forged = {**LINE, "kind": "provider", "source": "provider", "verified": True}
     event = {"type": "event", "name": "e", "timestamp": LINE["occurredAt"], "visitorId": "v"}
     job = imported(workspace, forged, event, Authorization=f"Bearer {key}")
@@ -101,7 +102,7 @@ def test_only_a_key_that_may_manage_sends_stored_events(workspace: Tenant) -> No
     [fault] = reject["errors"]
     assert (reject["line"], fault["field"], fault["code"]) == (1, "type", "needs_manage")
     assert "a key with the permission manage" in fault["message"]
-    key = create_key(workspace.browser, scopes=["ingest", "manage"])
+    key = new_key(workspace.browser, scopes=["ingest", "manage"])
     assert imported(workspace, forged, Authorization=f"Bearer {key}")["accepted"] == 1
 
 

@@ -20,8 +20,9 @@ from tests.applications import application
 from tests.cases import cases
 from tests.links.conftest import LINKS
 from tests.links.redirect.test_redirect import OPEN, WEB, Page
+from tests.records import new_website
 from tests.serving import Served, query_warehouse
-from tests.tenant import BASE_URL, add_website
+from tests.tenant import BASE_URL
 from tests.waiting import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.usefixtures("warehouse")
@@ -268,7 +269,7 @@ def test_every_answered_redirect_is_one_click_after_kills(tmp_path):
     served = Served(data)
     try:
         served.first_account()
-        app = add_website(served.client, "App", "mobile")
+        app = new_website(served.client, "App", "mobile")
         link = {
             "websiteId": app,
             "name": "a",

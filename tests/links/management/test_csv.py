@@ -9,7 +9,7 @@ from penstock.base.spreadsheets import decode_cell, encode_cell, is_formula
 from penstock.links.management.csv_file import COLUMNS, MAX_ROWS
 from tests.answers import body_of
 from tests.links.conftest import LINKS
-from tests.tenant import add_website
+from tests.records import new_website
 from tests.waiting import eventually
 
 CSV = f"{LINKS}/csv"
@@ -128,7 +128,7 @@ def test_faults_name_row_and_column_and_nothing_is_changed(
     client, other_workspace, app_id, make_link, upload
 ):
     record = make_link()
-    their_app = add_website(other_workspace.client, "Theirs", "mobile")
+    their_app = new_website(other_workspace.client, "Theirs", "mobile")
     theirs = new(their_app, "theirs")
     assert other_workspace.client.post(LINKS, json=theirs).status_code == 201
     plain = dict.fromkeys(("id", "fallbackUrl", "expiresAt", "isActive", "tags"), "")

@@ -12,7 +12,8 @@ from penstock.links.management.schema import RESERVED_SLUGS
 from tests.answers import body_of, faults, problem
 from tests.cases import cases
 from tests.links.conftest import LINKS
-from tests.tenant import BASE_URL, add_website
+from tests.records import new_website
+from tests.tenant import BASE_URL
 
 
 @pytest.fixture
@@ -272,7 +273,7 @@ def test_private_hosts_can_be_allowed_but_never_the_links_own_host(services, wor
 def test_a_website_that_is_not_an_app_of_the_workspace_is_not_found(
     client, workspace, other_workspace, make_app, which
 ):
-    foreign = add_website(other_workspace.client, "Theirs", "mobile")
+    foreign = new_website(other_workspace.client, "Theirs", "mobile")
     gone = make_app()
     client.delete(f"/api/settings/websites/{gone}")
     website_id = {
@@ -295,7 +296,7 @@ def test_a_taken_slug_is_a_conflict_in_every_workspace_and_after_disabling(
 ):
     first = make_link(slug="spring")
     client.patch(LINKS, json={"id": first["id"], "isActive": False})
-    theirs = add_website(other_workspace.client, "Theirs", "mobile")
+    theirs = new_website(other_workspace.client, "Theirs", "mobile")
     for answer in (
         client.post(LINKS, json=link(app_id)),
         other_workspace.client.post(LINKS, json=link(theirs)),
