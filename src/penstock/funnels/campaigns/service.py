@@ -144,6 +144,7 @@ class CampaignService:
     ) -> AttributionTrendRecord:
         """Count traffic over time. Raises Malformed for too many links or buckets."""
         self._wait_for_clicks()
+        query = query.fitting(query.start_at, query.end_at - 1)
         edges = query.edges(query.start_at, query.end_at - 1, "The period")
         scope = authorise_websites(self._websites, workspace_id, query.website_id)
         traffic = self._traffic(workspace_id, scope.website_ids, query)

@@ -58,7 +58,7 @@ def read_trend(runner: FunnelQueryRunner, context: QueryContext, query: TrendQue
 
     Each bucket contains entered, completed, pending and dropped-off units.
     """
-    edges, result = _fetch_trend(runner, context, query)
+    query, edges, result = _fetch_trend(runner, context, query)
     rows = {row["bucket"]: row for row in result.rows}
     return TrendRecord.model_validate(
         {
@@ -76,34 +76,37 @@ def read_trend(runner: FunnelQueryRunner, context: QueryContext, query: TrendQue
 
 def _fetch_trend(
     runner: FunnelQueryRunner, context: QueryContext, query: TrendQuery
-) -> tuple[Sequence[int], QueryResult]:
-    """Return the edges of all buckets, and the rows of the buckets with entries."""
+) -> tuple[TrendQuery, Sequence[int], QueryResult]:
+    """Return the query with its interval, the edges of all buckets, and the rows with entries."""
     start_ms, end_ms = context.params.start_ms, context.params.end_ms
     if start_ms is not None and end_ms is not None:
+        query = query.fitting(start_ms, end_ms - 1)
         edges = query.edges(start_ms, end_ms - 1, "The period")
-        return edges, _entries(runner, context, edges)
+        return query, edges, _entries(runner, context, edges)
     first_ms, now_ms = context.profile.first_event_ms, context.params.evaluated_at_ms
     if first_ms is None:
-        return [], empty_result(context)
+        return query, [], empty_result(context)
     enters_once = context.definition.enters_once
     history = query.edges_or_none(first_ms, now_ms) if enters_once else None
     if history is not None:
         result = _entries(runner, context, history)
         rows = _after_last_pause(result)
-        return history[bisect_left(history, rows[0]["bucket"]) :] if rows else [], result
+        edges = history[bisect_left(history, rows[0]["bucket"]) :] if rows else []
+        return query, edges, result
     # Find the years with entries before counting. An attempt or a run has only one entry. A visitor
     # may have several, and a count by year would find only the best of them.
     find = _entries if enters_once else _possible_entries
     years = find(runner, context, _years(first_ms, now_ms))
     rows = _after_last_pause(years)
     if not rows:
-        return [], years
+        return query, [], years
+    query = query.fitting(rows[0]["first_ms"], now_ms)
     edges = query.edges(rows[0]["first_ms"], now_ms, "The time from the first entry to now")
     earlier = min(edges[0], 0) - 1  # The start of a bucket for entries before the last pause.
     result = _entries(runner, context, [earlier, *edges])
     buckets = [row["bucket"] for row in result.rows if row["bucket"] != earlier]
     edges = edges[bisect_left(edges, buckets[0]) :] if buckets else []
-    return edges, QueryResult(result.rows, years.provenance + result.provenance)
+    return query, edges, QueryResult(result.rows, years.provenance + result.provenance)
 
 
 def _entries(runner: FunnelQueryRunner, context: QueryContext, edges: Sequence[int]) -> QueryResult:

@@ -53,6 +53,10 @@ class PeriodPageQuery(InPeriod, InBuckets):
     start: Day = None
     end: Day = None
 
+    def buckets(self) -> dict[str, Any]:
+        """Return the parameters of a trend, which chooses its buckets if the page did not."""
+        return self.model_dump(include={"interval", "timezone"}, exclude_unset=True)
+
     @property
     def zone(self) -> ZoneInfo:
         return ZoneInfo(self.timezone)
