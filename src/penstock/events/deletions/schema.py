@@ -17,6 +17,7 @@ from penstock.events.deletions.model import (
 from penstock.events.fields import (
     TIME_SCHEMA,
     EventValidationContext,
+    ExactId,
     SentId,
     time_from_1970_ms,
 )
@@ -47,11 +48,11 @@ class DeletionIn(Input):
 
     website_id: SentId
     visitor_id: Annotated[
-        SentId | None,
+        ExactId | None,
         Field(description="Any ID of the visitor. Visitors merged with it are deleted too."),
     ] = None
     user_id: Annotated[
-        SentId | None,
+        ExactId | None,
         Field(
             description="A user ID. Deletes the linked visitor and every event that contains the "
             "user ID."
