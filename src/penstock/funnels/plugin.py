@@ -17,7 +17,6 @@ from penstock.funnels.internal_traffic import routes as internal_traffic_routes
 from penstock.funnels.internal_traffic.service import InternalTrafficService
 from penstock.funnels.outcomes import routes as outcome_routes
 from penstock.funnels.outcomes.service import OutcomeService
-from penstock.funnels.outcomes.subjects import SubjectReader
 from penstock.funnels.outcomes.worker import OutcomeWorker
 from penstock.funnels.pipeline import FunnelQueryRunner, ReadLostEvents
 from penstock.funnels.queries.coverage import ReadGaps
@@ -90,8 +89,7 @@ def build(
     segments = SavedSegmentService(database, patterns, clock)
     internal_traffic = InternalTrafficService(database, patterns, clock)
     funnels = FunnelService(database, patterns, clock, segments, internal_traffic)
-    subjects = SubjectReader(accounts.website_service, funnels)
-    outcome_worker = OutcomeWorker(warehouse, database, subjects, settings, clock, core.attempts)
+    outcome_worker = OutcomeWorker(core, accounts.website_service, funnels)
     outcomes = OutcomeService(outcome_worker, settings, clock)
     rule_runner = FunnelQueryRunner(
         warehouse,
