@@ -31,6 +31,7 @@ from penstock.base.hidden_text import has_hidden_text
 from penstock.base.paging import MAX_PAGE_SIZE, Page
 from penstock.base.patterns import is_integer
 from penstock.base.wording import listed
+from penstock.http.field_docs import DocumentedFields
 
 _CODES: Mapping[str, str] = {
     "missing": "required",
@@ -85,7 +86,7 @@ _MESSAGES: Mapping[str, str] = {
 }
 
 
-class Input(BaseModel):
+class Input(DocumentedFields):
     """A request body or a part of it: camelCase, strict, no unknown fields."""
 
     model_config = ConfigDict(
@@ -115,7 +116,7 @@ class Input(BaseModel):
         return {name: item for name, item in value.items() if name not in absent}
 
 
-class Query(BaseModel):
+class Query(DocumentedFields):
     """The query parameters of a route: camelCase, converted from text, no unknown parameters."""
 
     model_config = ConfigDict(
@@ -153,7 +154,7 @@ def _names_in_objects(name: str) -> AliasChoices:
     return AliasChoices(to_camel(name), name, f"{name}_ms")
 
 
-class Record(BaseModel):
+class Record(DocumentedFields):
     """A response or a part of it: camelCase on the wire, snake_case in code.
 
     Any object with the record's fields as attributes can become a record, or a part of one: a row
