@@ -31,7 +31,6 @@ from penstock.base.hidden_text import has_hidden_text
 from penstock.base.paging import MAX_PAGE_SIZE, Page
 from penstock.base.patterns import is_integer
 from penstock.base.wording import listed
-from penstock.http.field_docs import DocumentedFields
 
 _CODES: Mapping[str, str] = {
     "missing": "required",
@@ -86,11 +85,12 @@ _MESSAGES: Mapping[str, str] = {
 }
 
 
-class Input(DocumentedFields):
+class Input(BaseModel):
     """A request body or a part of it: camelCase, strict, no unknown fields."""
 
     model_config = ConfigDict(
         defer_build=True,
+        use_attribute_docstrings=True,
         alias_generator=to_camel,
         extra="forbid",
         strict=True,
@@ -116,11 +116,12 @@ class Input(DocumentedFields):
         return {name: item for name, item in value.items() if name not in absent}
 
 
-class Query(DocumentedFields):
+class Query(BaseModel):
     """The query parameters of a route: camelCase, converted from text, no unknown parameters."""
 
     model_config = ConfigDict(
         defer_build=True,
+        use_attribute_docstrings=True,
         alias_generator=to_camel,
         extra="forbid",
         frozen=True,
@@ -154,7 +155,7 @@ def _names_in_objects(name: str) -> AliasChoices:
     return AliasChoices(to_camel(name), name, f"{name}_ms")
 
 
-class Record(DocumentedFields):
+class Record(BaseModel):
     """A response or a part of it: camelCase on the wire, snake_case in code.
 
     Any object with the record's fields as attributes can become a record, or a part of one: a row
@@ -163,6 +164,7 @@ class Record(DocumentedFields):
 
     model_config = ConfigDict(
         defer_build=True,
+        use_attribute_docstrings=True,
         alias_generator=AliasGenerator(
             alias=to_camel, validation_alias=_names_in_objects, serialization_alias=to_camel
         ),
