@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.funnels.definitions.builtins import trait_of
 from penstock.funnels.definitions.schema import MAX_FILTERS
-from penstock.funnels.drivers.schema import DriverRecord
+from penstock.funnels.drivers import DriverRecord
 from penstock.funnels.questions import DRIVERS
 from penstock.web.pages.report.panels.context import ReportContext
 from penstock.web.pages.report.panels.scale import scale_of

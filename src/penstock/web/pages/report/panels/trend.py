@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penstock.funnels.insights.schema import TrendBucketRecord
 from penstock.funnels.questions import RESULTS, TREND
+from penstock.funnels.trends import TrendBucketRecord
 from penstock.web.pages.charts import Series, chart, counts, rate_lines, rate_series
 from penstock.web.pages.report.panels.context import ReportContext
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from penstock.funnels.questions import VERDICT
-from penstock.funnels.verdicts.schema import PhraseRecord, ShownBy, ShowsRecord
+from penstock.funnels.verdicts import PhraseRecord, ShownBy, ShowsRecord
 from penstock.web.pages.report.panels.context import ReportContext
 
 
