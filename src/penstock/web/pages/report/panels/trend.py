@@ -17,7 +17,7 @@ _MAX_COHORTS = 5
 def trend(context: ReportContext) -> dict[str, Any]:
     """Return the trend. chart: the input for `static/charts.js`."""
     query = context.query
-    more = query.buckets()
+    more = context.chosen(TREND)
     trend = context.ask(TREND, more)
     if query.measure == "cohorts":
         series = _cohorts(context, more, trend.data)

@@ -21,7 +21,7 @@ class Phrase(NamedTuple):
 
 
 def verdict(context: ReportContext) -> dict[str, Any]:
-    record = context.ask(VERDICT, {"timezone": context.query.timezone})
+    record = context.ask(VERDICT, context.chosen(VERDICT))
     return {"sentences": [_sentence(context, item.phrases) for item in record.sentences]}
 
 
