@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, field_validator
 
 from penstock.base.calendar import Interval
+from penstock.base.table_files import TableFormat
 from penstock.funnels.internal_traffic.model import InternalTraffic
 from penstock.funnels.queries.schema import CoverageRecord, PeriodRecord
 from penstock.funnels.results.schema import ConversionRate
@@ -68,7 +69,7 @@ _Ignored = Annotated[str | None, Field(description="Ignored: an export has all r
 class AttributionExportQuery(AttributionSelection):
     """Query parameters for the export. The parameters of the report are accepted and ignored."""
 
-    format: Annotated[Literal["csv", "json", "parquet"], Field(description="File format.")] = "csv"
+    format: Annotated[TableFormat, Field(description="File format.")] = "csv"
     page: _Ignored = None
     page_size: _Ignored = None
 

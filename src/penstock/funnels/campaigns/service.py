@@ -10,7 +10,7 @@ from penstock.base.clock import iso, iso_or_none
 from penstock.base.errors import Fault
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.base.paging import Page
-from penstock.base.table_files import UNKNOWN, Column, Format, TableRow, write_rows
+from penstock.base.table_files import UNKNOWN, Column, TableRow, write_rows
 from penstock.base.temporary_files import temporary_file
 from penstock.funnels.campaigns.schema import (
     AttributionExportQuery,
@@ -191,7 +191,7 @@ class CampaignService:
         with temporary_file() as file, self._engine.stream(report.statement(None)) as blocks:
             tables = (_table_rows(block, names, has_funnel=has_funnel) for block in blocks)
             columns = [Column(name, float if name in _RATES else int) for name in names]
-            write_rows([query.group_by], columns, tables, Format(query.format), file, label="value")
+            write_rows([query.group_by], columns, tables, query.format, file, label="value")
         return file
 
     def _prepare(self, workspace_id: WorkspaceId, query: AttributionSelection) -> _Report:

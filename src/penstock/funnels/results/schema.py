@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from penstock.base.paging import MAX_PAGE_SIZE, Page
+from penstock.base.table_files import TableFormat
 from penstock.funnels.definitions.ad_hoc import AdHocChanges
 from penstock.funnels.queries.parameters import Selection
 from penstock.funnels.queries.schema import (
@@ -56,7 +57,7 @@ _Ignored = Annotated[
 class ExportQuery(CohortQuery):
     """Query parameters for an export. The parameters of results are accepted and ignored."""
 
-    format: Annotated[Literal["csv", "json", "parquet"], Field(description="File format.")] = "csv"
+    format: Annotated[TableFormat, Field(description="File format.")] = "csv"
     page: _Ignored = None
     page_size: _Ignored = None
     sort: _Ignored = None

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from penstock.base.chunks import chunks
 from penstock.base.ids import WorkspaceId
-from penstock.base.table_files import Column, Format, TableRow, write_rows
+from penstock.base.table_files import Column, TableFormat, TableRow, write_rows
 from penstock.base.temporary_files import NamedFile, temporary_file
 from penstock.funnels.saved_cohorts.service import SavedCohortService
 from penstock.http.answers import file_name
@@ -19,7 +19,9 @@ class CohortExporter:
     def __init__(self, cohorts: SavedCohortService) -> None:
         self._cohorts = cohorts
 
-    def export(self, workspace_id: WorkspaceId, cohort_id: str, table_format: Format) -> NamedFile:
+    def export(
+        self, workspace_id: WorkspaceId, cohort_id: str, table_format: TableFormat
+    ) -> NamedFile:
         """Write all visitors. Raises the same errors as `SavedCohortService.all_visitors`."""
         cohort, visitors = self._cohorts.all_visitors(workspace_id, cohort_id)
         blocks: Iterator[list[TableRow]] = (
