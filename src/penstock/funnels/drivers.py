@@ -290,17 +290,15 @@ def _record(
     effects: Sequence[Effect[Key]],
 ) -> DriversRecord:
     total = rows[0] if rows else {"at_risk": 0, "units": 0, "lost": 0}
-    return DriversRecord.model_validate(
-        {
-            **head_of(context, result.provenance),
-            "step": step,
-            "atRisk": total["at_risk"],
-            "examined": total["units"],
-            "lost": total["lost"],
-            "withinMinutes": within_minutes,
-            "tested": len(effects),
-            "data": [_driver(effect) for effect in effects[:MAX_DRIVERS]],
-        }
+    return DriversRecord(
+        **head_of(context, result.provenance),
+        step=step,
+        at_risk=total["at_risk"],
+        examined=total["units"],
+        lost=total["lost"],
+        within_minutes=within_minutes,
+        tested=len(effects),
+        data=[_driver(effect) for effect in effects[:MAX_DRIVERS]],
     )
 
 

@@ -74,16 +74,14 @@ def read_flows(runner: FunnelQueryRunner, context: QueryContext, query: FlowsQue
     rows = {_path(row): row for row in result.rows}
     total = rows[()]
     branches = _branches(rows, (), total["units"])
-    return FlowsRecord.model_validate(
-        {
-            **head_of(context, result.provenance),
-            "where": query.where,
-            "step": None if is_before else query.step,
-            "units": total["units"],
-            "ended": total["ended"],
-            "others": _others(total, branches),
-            "data": branches,
-        }
+    return FlowsRecord(
+        **head_of(context, result.provenance),
+        where=query.where,
+        step=None if is_before else query.step,
+        units=total["units"],
+        ended=total["ended"],
+        others=_others(total, branches),
+        data=branches,
     )
 
 

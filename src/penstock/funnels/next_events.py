@@ -75,14 +75,12 @@ def read_next(runner: FunnelQueryRunner, context: QueryContext, query: NextQuery
         ),
     )
     total, *rows = result.rows
-    return NextRecord.model_validate(
-        {
-            **head_of(context, result.provenance),
-            "step": query.step,
-            "stopped": total["stopped"],
-            "silent": total["stopped"] - total["units"],
-            "data": [_next_event(row, total["stopped"]) for row in rows],
-        }
+    return NextRecord(
+        **head_of(context, result.provenance),
+        step=query.step,
+        stopped=total["stopped"],
+        silent=total["stopped"] - total["units"],
+        data=[_next_event(row, total["stopped"]) for row in rows],
     )
 
 

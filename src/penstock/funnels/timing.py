@@ -91,13 +91,11 @@ def read_timing(
     )
     [row] = result.rows
     overall, *others = [_durations(pair, row, index) for index, pair in enumerate(pairs)]
-    return TimingRecord.model_validate(
-        {
-            **head_of(context, result.provenance),
-            "overall": overall,
-            "steps": others[: n - 1],
-            "pair": others[n - 1] if extra else None,
-        }
+    return TimingRecord(
+        **head_of(context, result.provenance),
+        overall=overall,
+        steps=others[: n - 1],
+        pair=others[n - 1] if extra else None,
     )
 
 

@@ -68,17 +68,15 @@ def read_trend(runner: FunnelQueryRunner, context: QueryContext, query: TrendQue
     """
     query, edges, result = _fetch_trend(runner, context, query)
     rows = {row["bucket"]: row for row in result.rows}
-    return TrendRecord.model_validate(
-        {
-            **head_of(context, result.provenance),
-            "interval": query.interval,
-            "timezone": query.timezone,
-            "note": None if context.definition.enters_once else _NOTE,
-            "data": [
-                _bucket(context, start_ms, end_ms, rows.get(start_ms))
-                for start_ms, end_ms in pairwise(edges)
-            ],
-        }
+    return TrendRecord(
+        **head_of(context, result.provenance),
+        interval=query.interval,
+        timezone=query.timezone,
+        note=None if context.definition.enters_once else _NOTE,
+        data=[
+            _bucket(context, start_ms, end_ms, rows.get(start_ms))
+            for start_ms, end_ms in pairwise(edges)
+        ],
     )
 
 

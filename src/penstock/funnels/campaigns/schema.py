@@ -12,7 +12,7 @@ from penstock.funnels.queries.schema import CoverageRecord, PeriodRecord
 from penstock.funnels.results.schema import ConversionRate
 from penstock.funnels.statements.campaigns import CampaignSort
 from penstock.http.period import AS_TIME, TIME, InBuckets, InPeriod
-from penstock.http.schema import PageQuery, Record, RuleBroken, without_nul
+from penstock.http.schema import Iso, PageQuery, Record, RuleBroken, without_nul
 
 
 class GroupBy(StrEnum):
@@ -155,7 +155,7 @@ class AttributionTrendRecord(Record):
     period: PeriodRecord
     interval: Interval
     timezone: str
-    computed_at: str
+    computed_at: Iso
     data: list[TrafficBucketRecord]
     values: Annotated[
         list[CampaignClicksRecord],
@@ -173,10 +173,10 @@ class AttributionRecord(Record):
     website_id: str | None
     period: PeriodRecord
     evaluated_at: Annotated[
-        str | None,
+        Iso | None,
         Field(description="The time that the funnel's figures describe; null without a funnel."),
     ]
-    computed_at: str
+    computed_at: Iso
     internal_traffic: Annotated[
         InternalTraffic | None,
         Field(

@@ -50,13 +50,11 @@ def report_of(runner: FunnelQueryRunner, context: QueryContext) -> ResultsRecord
     lost = runner.count_lost_events(context)
     open_windows = read_total(definition, result.rows)["open_windows"]
     report = shape_report(definition, params, result.rows, lost)
-    return ResultsRecord.model_validate(
-        {
-            **head_of(context, result.provenance),
-            **dict(report),
-            "impossibleSteps": _impossible_rows(runner, context, report.aggregate),
-            "coverage": runner.coverage(context, result.provenance, open_windows),
-        }
+    return ResultsRecord(
+        **head_of(context, result.provenance),
+        **dict(report),
+        impossible_steps=_impossible_rows(runner, context, report.aggregate),
+        coverage=runner.coverage(context, result.provenance, open_windows),
     )
 
 
