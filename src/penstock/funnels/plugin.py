@@ -26,7 +26,6 @@ from penstock.funnels.results import routes as result_routes
 from penstock.funnels.saved import routes as funnel_routes
 from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.saved_cohorts import routes as cohort_routes
-from penstock.funnels.saved_cohorts.export import CohortExporter
 from penstock.funnels.saved_cohorts.service import SavedCohortService
 from penstock.funnels.segments import routes as segment_routes
 from penstock.funnels.segments.service import SavedSegmentService
@@ -42,7 +41,6 @@ class FunnelsRoom(Room):
     funnels: FunnelService
     funnel_queries: FunnelQueryRunner
     cohorts: SavedCohortService
-    cohort_exports: CohortExporter
     campaigns: CampaignService
     outcomes: OutcomeService
     outcome_worker: OutcomeWorker
@@ -113,7 +111,6 @@ def build(
         funnels=funnels,
         funnel_queries=runner,
         cohorts=cohorts,
-        cohort_exports=CohortExporter(cohorts),
         campaigns=CampaignService(
             runner,
             Engine(warehouse, settings, clock),
