@@ -35,6 +35,7 @@ from penstock.warehouse.client import WaitUntilShipped
 
 @dataclass(frozen=True)
 class FunnelsRoom(Room):
+    patterns: PatternChecker
     goals: GoalService
     segments: SavedSegmentService
     internal_traffic: InternalTrafficService
@@ -84,7 +85,7 @@ def build(
     """
     settings, clock, database, warehouse, *_ = core
     patterns = PatternChecker(warehouse)
-    segments = SavedSegmentService(database, patterns, clock)
+    segments = SavedSegmentService(database, clock)
     internal_traffic = InternalTrafficService(database, patterns, clock)
     funnels = FunnelService(database, patterns, clock, segments, internal_traffic)
     outcome_worker = OutcomeWorker(core, accounts.website_service, funnels)
@@ -105,7 +106,8 @@ def build(
     runner = rule_runner.with_cohorts(rules.members)
     cohorts = SavedCohortService(database, runner, warehouse, accounts.website_service, clock)
     return FunnelsRoom(
-        goals=GoalService(database, patterns, clock),
+        patterns=patterns,
+        goals=GoalService(database, clock),
         segments=segments,
         internal_traffic=internal_traffic,
         funnels=funnels,

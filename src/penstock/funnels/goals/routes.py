@@ -13,7 +13,7 @@ _ALL = "/api/goals"
 _ONE = "/api/goals/{goal_id:str}"
 
 
-@route("POST", _ALL, "Create a goal", validated_by="goals", tag="goals")
+@route("POST", _ALL, "Create a goal", validated_by="patterns", tag="goals")
 def create_goal(caller: Caller, goals: GoalService, goal: GoalIn) -> GoalRecord:
     """A goal is a named match for use in funnels. Names are unique in the workspace."""
     return goals.create(caller.workspace_id, goal)
@@ -30,7 +30,7 @@ def read_goal(caller: Caller, goals: GoalService, goal_id: str) -> GoalRecord:
     return goals.get(caller.workspace_id, goal_id)
 
 
-@route("PATCH", _ONE, "Change a goal", validated_by="goals", tag="goals")
+@route("PATCH", _ONE, "Change a goal", validated_by="patterns", tag="goals")
 def change_goal(
     caller: Caller, goals: GoalService, goal_id: str, change: GoalChange, read_only: ReadOnlyFields
 ) -> GoalRecord:

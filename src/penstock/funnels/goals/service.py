@@ -1,42 +1,23 @@
 """Creates, reads, changes and deletes goals."""
 
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
 
-from pydantic import BaseModel
 from sqlalchemy import Connection
 
-from penstock.base.clock import Clock
 from penstock.base.errors import Conflict
 from penstock.base.ids import WorkspaceId
-from penstock.funnels.definitions.regexes import PatternChecker
-from penstock.funnels.definitions.schema import GoalRecord, ValidationContext
+from penstock.funnels.definitions.schema import GoalRecord
 from penstock.funnels.goals import store
 from penstock.funnels.goals.schema import GoalChange, GoalIn
-from penstock.http.bodies import parse_model
 from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields
-from penstock.metadb.database import Database
 from penstock.metadb.tables import goals
 from penstock.named_records import RevisedRecords
-
-M = TypeVar("M", bound=BaseModel)
 
 
 class GoalService(RevisedRecords[GoalRecord]):
     """Manages saved goals. Methods raise NotFound if the workspace has no such goal."""
 
     table, model, noun, prefix = goals, GoalRecord, "goal", "goal"
-
-    def __init__(self, database: Database, patterns: PatternChecker, clock: Clock) -> None:
-        super().__init__(database, clock)
-        self._patterns = patterns
-
-    def read(self, _: WorkspaceId, body: bytes, model: type[M]) -> M:
-        """Parse a body with the match of a goal.
-
-        Raises Malformed if it is not JSON, and Invalid with all faults if it breaks rules.
-        """
-        return parse_model(body, model, ValidationContext({}, self._patterns.begin()))
 
     def create(self, workspace_id: WorkspaceId, goal: GoalIn) -> GoalRecord:
         return self._add(workspace_id, goal.name, match=goal.match.saved())

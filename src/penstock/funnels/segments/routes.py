@@ -12,7 +12,7 @@ _ALL = "/api/segments"
 _ONE = "/api/segments/{segment_id:str}"
 
 
-@route("POST", _ALL, "Create a segment", validated_by="segments", tag="segments")
+@route("POST", _ALL, "Create a segment", validated_by="patterns", tag="segments")
 def create_segment(
     caller: Caller, segments: SavedSegmentService, segment: SegmentIn
 ) -> SavedSegmentRecord:
@@ -38,7 +38,7 @@ def read_segment(
     return segments.get(caller.workspace_id, segment_id)
 
 
-@route("PATCH", _ONE, "Change a segment", validated_by="segments", tag="segments")
+@route("PATCH", _ONE, "Change a segment", validated_by="patterns", tag="segments")
 def change_segment(
     caller: Caller,
     segments: SavedSegmentService,

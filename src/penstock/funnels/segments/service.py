@@ -1,24 +1,15 @@
 """Creates, reads, changes and deletes segments."""
 
 from dataclasses import replace
-from typing import TypeVar
 
-from pydantic import BaseModel
-
-from penstock.base.clock import Clock
 from penstock.base.errors import Fault, Invalid, NotFound
 from penstock.base.ids import WorkspaceId
 from penstock.funnels.definitions.ad_hoc import AdHocChanges
-from penstock.funnels.definitions.regexes import PatternChecker
-from penstock.funnels.definitions.schema import ValidationContext, saved_filters
+from penstock.funnels.definitions.schema import saved_filters
 from penstock.funnels.segments.schema import SavedSegmentRecord, SegmentChange, SegmentIn
-from penstock.http.bodies import parse_model
 from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields
-from penstock.metadb.database import Database
 from penstock.metadb.tables import segments
 from penstock.named_records import RevisedRecords
-
-M = TypeVar("M", bound=BaseModel)
 
 
 class SavedSegmentService(RevisedRecords[SavedSegmentRecord]):
@@ -26,17 +17,6 @@ class SavedSegmentService(RevisedRecords[SavedSegmentRecord]):
 
     table, model, noun, prefix = segments, SavedSegmentRecord, "segment", "seg"
     maximum = 500
-
-    def __init__(self, database: Database, patterns: PatternChecker, clock: Clock) -> None:
-        super().__init__(database, clock)
-        self._patterns = patterns
-
-    def read(self, _: WorkspaceId, body: bytes, model: type[M]) -> M:
-        """Parse a body with the filters of a segment.
-
-        Raises Malformed if it is not JSON, and Invalid with all faults if it breaks rules.
-        """
-        return parse_model(body, model, ValidationContext({}, self._patterns.begin()))
 
     def create(self, workspace_id: WorkspaceId, segment: SegmentIn) -> SavedSegmentRecord:
         return self._add(workspace_id, segment.name, filters=saved_filters(segment.filters))
