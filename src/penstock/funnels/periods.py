@@ -30,6 +30,8 @@ from penstock.http.period import AS_TIME, TIME, InTimezone, read_time_ms
 from penstock.http.schema import Record, RuleBroken
 from penstock.warehouse.queries import load
 
+_Completions = AggregateRecord | TrendBucketRecord
+
 _LATE_SHARE = 0.1
 """Share of late events from which the earlier period looks better than it did then."""
 
@@ -82,10 +84,8 @@ class PeriodsQuery(CohortQuery, InTimezone):
         if compare_end_ms <= compare_start_ms:
             raise RuleBroken("ends_before_start", "Must be after compareStartAt.")
         zone = ZoneInfo(sent["timezone"])
-        days, days_before = (
-            _days(start_ms, end_ms, zone),
-            _days(compare_start_ms, compare_end_ms, zone),
-        )
+        days = _days(start_ms, end_ms, zone)
+        days_before = _days(compare_start_ms, compare_end_ms, zone)
         if days != days_before:
             raise RuleBroken(
                 "other_length",
@@ -237,7 +237,7 @@ def _trend(
         DayChangeRecord(
             bucket=day,
             bucket_before=day_before,
-            settled_rate=change(*map(_settled_share, (day, day_before))),
+            settled_rate=_completion_change(day, day_before),
         )
         # Their numbers of days differ only if a time zone skipped a day.
         for day, day_before in zip(days, days_before, strict=False)
@@ -283,12 +283,10 @@ def change(now: Share | None, before: Share | None) -> ChangeRecord:
     )
 
 
-def _settled_share(bucket: TrendBucketRecord) -> Share | None:
-    return _share(bucket.completed - bucket.early_completions, bucket.settled)
-
-
-def _completion_change(now: AggregateRecord, before: AggregateRecord) -> ChangeRecord:
-    shares = [_share(part.steps[-1].settled, part.settled) for part in (now, before)]
+def _completion_change(now: _Completions, before: _Completions) -> ChangeRecord:
+    shares = [
+        _share(part.completed - part.early_completions, part.settled) for part in (now, before)
+    ]
     return change(*shares)
 
 
