@@ -22,14 +22,12 @@ from penstock.funnels.pipeline import FunnelQueryRunner, ReadLostEvents
 from penstock.funnels.queries.coverage import ReadGaps
 from penstock.funnels.queries.engine import Engine
 from penstock.funnels.queries.request import provide_run_question
-from penstock.funnels.results import routes as result_routes
 from penstock.funnels.saved import routes as funnel_routes
 from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.saved_cohorts import routes as cohort_routes
 from penstock.funnels.saved_cohorts.service import SavedCohortService
 from penstock.funnels.segments import routes as segment_routes
 from penstock.funnels.segments.service import SavedSegmentService
-from penstock.funnels.units import routes as unit_routes
 from penstock.warehouse.client import WaitUntilShipped
 
 
@@ -51,9 +49,7 @@ class FunnelsRoom(Room):
         *segment_routes.ROUTES,
         *internal_traffic_routes.ROUTES,
         *funnel_routes.ROUTES,
-        *result_routes.ROUTES,
         *question_routes.ROUTES,
-        *unit_routes.ROUTES,
         *cohort_routes.ROUTES,
         *campaign_routes.ROUTES,
         *outcome_routes.ROUTES,
