@@ -21,20 +21,20 @@ def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
     return Scene(workspace, clock)
 
 
-@pytest.mark.parametrize(("sent", "asked"), [(ONE, TWO), (TWO, ONE), (TWO, TWO)])
+@pytest.mark.parametrize(("sent", "queried"), [(ONE, TWO), (TWO, ONE), (TWO, TWO)])
 def test_names_keys_values_and_attempts_are_the_same_in_both_spellings(
-    scene: Scene, sent: str, asked: str
+    scene: Scene, sent: str, queried: str
 ) -> None:
     scene.track(
         scene.item(seconds, name, sent, **{sent: sent, "attempt": attempt})
         for seconds, name, attempt in ((0, sent, ONE), (10, "B", TWO))
     )
-    paid = {**step("B"), "filters": [where(asked, "equals", asked)]}
-    funnel_id = scene.attempts(step(asked), paid, breakdownProperties=[asked])
-    assert counts(scene.results(funnel_id, cohort=json.dumps({asked: asked}))) == [1, 1]
+    paid = {**step("B"), "filters": [where(queried, "equals", queried)]}
+    funnel_id = scene.attempts(step(queried), paid, breakdownProperties=[queried])
+    assert counts(scene.results(funnel_id, cohort=json.dumps({queried: queried}))) == [1, 1]
     for operator in ("contains", "starts_with", "in"):
-        value = json.dumps([asked]) if operator == "in" else asked
-        rows = step(asked), {**step("B"), "filters": [where(asked, operator, value)]}
+        value = json.dumps([queried]) if operator == "in" else queried
+        rows = step(queried), {**step("B"), "filters": [where(queried, operator, value)]}
         assert counts(scene.results(scene.attempts(*rows))) == [1, 1]
 
 
