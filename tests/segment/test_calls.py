@@ -243,6 +243,23 @@ def test_traits_are_those_of_the_user(trusted: Client, workspace: Tenant) -> Non
         assert plans_of(workspace, user_id) == {"b"}
 
 
+@pytest.mark.usefixtures("warehouse")
+def test_late_calls_do_not_replace_newer_traits(
+    trusted: Client, public: Client, workspace: Tenant, clock: ShiftedClock
+) -> None:
+    ada = {"userId": "ada"}
+    trusted.call("identify", **ada, timestamp=at(clock, -60), traits={"plan": "b", "seats": 1})
+    trusted.call("identify", **ada, timestamp=at(clock, -3600), traits={"plan": "a", "city": "B"})
+    assert plans_of(workspace, "ada") == {"b"}
+    trusted.call("identify", **ada, timestamp="yesterday", traits={"plan": "c"})
+    assert plans_of(workspace, "ada") == {"c"}, "a call without a valid time is of now"
+    # The device's clock is a day ahead. Its second call is from before the first.
+    for plan, sent_s in (("e", 86_340), ("d", 82_800)):
+        times = {"timestamp": at(clock, sent_s), "sentAt": at(clock, 86_400)}
+        public.call("identify", anonymousId="v", userId="bob", **times, traits={"plan": plan})
+    assert plans_of(workspace, "bob") == {"e"}
+
+
 def test_a_conflict_of_an_alias_is_a_warning(trusted: Client) -> None:
     assert trusted.call("alias", previousId="v", userId="ada").json() == {"success": True}
     answer = trusted.call("alias", previousId="v", userId="bob").json()

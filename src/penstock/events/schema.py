@@ -303,7 +303,7 @@ class Identify(Input):
     visitor_id: Annotated[SentId, Field(description=_DEVICE)]
     user_id: Annotated[SentId, Field(description="Your own ID for the user.")]
     traits: Annotated[
-        Properties | None, Field(description="Traits of the user. They replace earlier traits.")
+        Properties | None, Field(description="Traits of the user. Other traits stay; null removes.")
     ] = None
     user_hash: Annotated[
         str | None,

@@ -27,7 +27,7 @@ from penstock.events.server_events import (
 from penstock.events.tracked_item import has_name_for_type, name_and_columns
 from penstock.events.validation import RawItem, Rule, canonical_json, validate
 from penstock.http.bodies import parse_json
-from penstock.identity.model import Claim, Notice
+from penstock.identity.model import Claim, Notice, StatedTraits
 
 _OWN_COLUMNS = ("external_session_id", "country", "region", "device", "os", "browser")
 _values_of_columns = attrgetter(*_OWN_COLUMNS)
@@ -92,7 +92,7 @@ def read_line(
         item = validate(raw, IdentifyLine, (), context)
         visitor_ids: Sequence[str | None] = item.visitor_ids or (None,)
         claims = [_claim(website, each, item.user_id) for each in visitor_ids]
-        return [claims[0]._replace(traits=item.traits), *claims[1:]]
+        return [claims[0]._replace(traits=_traits(item)), *claims[1:]]
     if isinstance(raw, dict) and raw.get("type") == STORED:
         if not accepts_stored_events:
             raise Invalid([_NEEDS_MANAGE])
@@ -124,6 +124,13 @@ class RowReader:
             context,
             accepts_stored_events=self._accepts_stored_events,
         )
+
+
+def _traits(item: IdentifyLine) -> StatedTraits | None:
+    values, once = item.traits or {}, item.traits_once or {}
+    if not values and not once:
+        return None
+    return StatedTraits(values, once, item.timestamp, is_import=True)
 
 
 def _claim(website: Website, visitor_id: str | None, user_id: str | None) -> Claim:

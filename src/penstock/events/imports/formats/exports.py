@@ -222,13 +222,22 @@ def unique_name(name: str, properties: Mapping[str, Any], product: str) -> str:
     return name
 
 
-def identify_line(user_id: str, visitor_ids: list[str | None], traits: Any = None) -> Any:
-    """Return a line that links these visitors to the user."""
+def identify_line(
+    user_id: str,
+    visitor_ids: list[str | None],
+    traits: Any = None,
+    once: Any = None,
+    time: Any = None,
+) -> Any:
+    """Return a line that links these visitors to the user.
+
+    once: traits for a user without them. time: when the traits were stated.
+    """
     line: dict[str, Any] = {"type": "identify", "userId": user_id}
     if known := list(dict.fromkeys(filter(None, visitor_ids))):
         line["visitorIds"] = known
-    if traits:
-        line["traits"] = traits
+    if traits or once:
+        line |= {"timestamp": time, "traits": traits or None, "traitsOnce": once or None}
     return line
 
 
