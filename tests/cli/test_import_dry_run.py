@@ -4,6 +4,7 @@ import gzip
 import json
 
 import pytest
+import yaml
 
 from tests.events.imports.exported import FILES
 from tests.serving import output_of, penstock
@@ -68,6 +69,18 @@ def test_an_attempt_id_is_on_several_events_of_one_person_who_may_have_several(t
     _, lines, _ = dry_run(tmp_path / "past", "\n".join(map(json.dumps, events)).encode(), "ndjson")
     matching = [line for line in lines if "looks like" in line]
     assert matching == ["cart looks like an attempt ID: 4 values on 2 event names."]
+
+
+def test_the_first_funnel_of_whole_seconds_counts_equal_times_in_step_order(tmp_path):
+    events = [event(name, f"v-{n}", n) for n in range(3) for name in ("started", "paid")]
+    _, lines, _ = dry_run(tmp_path / "past", "\n".join(map(json.dumps, events)).encode(), "ndjson")
+    at = next(n for n, line in enumerate(lines) if line.startswith("A first funnel."))
+    assert lines[at + 1] == (
+        "# All times in the file are whole seconds. Events with equal times count in the order of "
+        "the steps."
+    )
+    [funnel] = yaml.safe_load("\n".join(lines[at + 1 :]))["funnels"]
+    assert (funnel["countingUnit"], funnel["equalTimes"]) == ("visitor", "inStepOrder")
 
 
 def test_what_would_be_rejected_is_said_with_the_first_line_of_each_reason(tmp_path):

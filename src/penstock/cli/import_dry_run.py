@@ -17,7 +17,7 @@ from penstock.events.imports.dry_runs.schema import ImportSummaryRecord
 from penstock.events.imports.dry_runs.summaries import summarise
 from penstock.events.imports.formats.reader import Reader, ReaderLimits, Row
 from penstock.settings import Limits
-from penstock.web.pages.funnels.first_funnel import first_funnel
+from penstock.web.pages.funnels.first_funnel import equal_times_note, first_funnel
 
 _MAX_LISTED = 20
 _FEWEST_STEPS = 2
@@ -100,4 +100,6 @@ def _print_first_funnel(summary: ImportSummaryRecord) -> None:
     values |= {"name": "First funnel", "countingUnit": str(definition["countingUnit"])}
     print("A first funnel. After the import, save it as funnels.yml, and run: ", end="")
     print("penstock apply funnels.yml")
+    if note := equal_times_note(summary, attempt):
+        print(f"# {printable(note)}")
     print(yaml.safe_dump({"funnels": [values]}, sort_keys=False, allow_unicode=False), end="")

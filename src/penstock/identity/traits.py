@@ -10,7 +10,7 @@ trait:
   imported statement holds.
 - once: the earliest value for users without the trait. It holds if there is no other statement.
 
-If two values have the same time, the one whose JSON text comes first holds.
+If two values have the same time, the value whose JSON text comes first holds.
 """
 
 from collections.abc import Mapping

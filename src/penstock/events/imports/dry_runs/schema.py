@@ -182,6 +182,20 @@ class ImportSummaryRecord(Record):
             "visitors reach them."
         ),
     ]
+    whole_seconds: Annotated[
+        bool,
+        Field(
+            description="true if all times of events are whole seconds. Events in the same second "
+            "then prove no order."
+        ),
+    ] = False
+    sequence_property: Annotated[
+        str | None,
+        Field(
+            description="A property whose whole numbers rise with each event of a visitor, so that "
+            "it proves the order of events with equal times. Null if there is none."
+        ),
+    ] = None
 
     def values_of(self, column: str) -> list[str]:
         """Return the first values of a column, without empty cells and repeats, at most three."""

@@ -23,6 +23,7 @@ from penstock.events.imports.service import ImportService
 from penstock.exports.service import ExportService
 from penstock.http.schema import PageQuery, RecordsQuery, SearchQuery
 from penstock.web.page_routes import page, slow_page
+from penstock.web.pages.funnels.first_funnel import equal_times_note
 from penstock.web.pages.imports.schema import NewDeletionQuery
 from penstock.web.view import View
 
@@ -112,6 +113,7 @@ def read_import(
         rejects=imports.rejects(reader, import_id, view.query(PageQuery).pagination),
         summary=dry_runs.find_summary(job),
         can_make_funnel=not job.is_staged,
+        equal_times_note=equal_times_note,
         uses=_USES,
         units=_UNITS,
         types=_TYPES,
