@@ -157,7 +157,7 @@ def _new_event(
     canonical: the line's JSON with sorted keys.
     """
     content = body_hash(canonical)
-    name, columns = name_and_columns(item)
+    name, columns, text_warnings = name_and_columns(item)
     for column, value in zip(_OWN_COLUMNS, _values_of_columns(item), strict=True):
         if value is not None:
             columns[column] = value
@@ -185,7 +185,7 @@ def _new_event(
         client_id,
         columns,
         properties,
-        warnings=warnings,
+        warnings=warnings + text_warnings,
         is_public=False,
     )
 

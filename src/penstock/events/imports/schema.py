@@ -26,6 +26,8 @@ WARNINGS = {
     "id_was_a_number": "Some IDs are numbers. They were stored as their decimal text.",
     "country_not_iso": "Some lines have a country that is not a two-letter code of ISO 3166-1, "
     "such as DE. It was stored as sent.",
+    "text_cut": "Some texts were longer than their limit, such as a URL or a title over 8 KB. They "
+    "were cut, and end with ….",
 }
 """Messages for warnings about a file's events, by code."""
 

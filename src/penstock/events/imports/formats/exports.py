@@ -15,9 +15,7 @@ from penstock.base.clock import parse_time
 from penstock.base.errors import Fault, Invalid
 from penstock.base.event_limits import (
     MAX_NAME_CHARS,
-    MAX_PATH_CHARS,
     MAX_PROPERTY_KEYS,
-    MAX_STRING_BYTES,
 )
 from penstock.base.paths import path_of_url, split_url
 from penstock.base.wording import listed
@@ -186,9 +184,8 @@ def _fits(value: str, field: str) -> bool:
     if "\0" in value:
         return False
     if field == "path":
-        return value.startswith("/") and len(value) <= MAX_PATH_CHARS
-    limit = MAX_STRING_BYTES if field in _TEXT_FIELDS else MAX_NAME_CHARS
-    if len(value.encode("utf-8", "replace")) > limit:
+        return value.startswith("/")
+    if field not in _TEXT_FIELDS and len(value.encode("utf-8", "replace")) > MAX_NAME_CHARS:
         return False
     if field in ("url", "referrer") and "://" not in value:
         return False
@@ -197,8 +194,7 @@ def _fits(value: str, field: str) -> bool:
 
 def is_page(url: str) -> bool:
     """Whether an import accepts this URL as the address of a page."""
-    path = None if "%00" in url else path_of_url(split_url(url))
-    return path is not None and len(path) <= MAX_PATH_CHARS
+    return "%00" not in url and path_of_url(split_url(url)) is not None
 
 
 def without_signs(properties: Mapping[str, T], product: str) -> dict[str, T]:
