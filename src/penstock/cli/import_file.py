@@ -274,7 +274,8 @@ def _print_summary(job: Record, rejected: Path | None) -> bool:
         first, last = (utc_time(parse_time(job[name])) for name in ("firstEventAt", "lastEventAt"))
         print(f"They occurred from {first} to {last}.")
     for warning in job["warnings"]:
-        print(f"Warning: {warning['message']}")
+        lines = "" if warning["lines"] is None else f", {count_of(warning['lines'], 'line')}"
+        print(f"Warning{lines}: {warning['message']}")
     if rejected is not None:
         print(f"Rejected lines and reasons: {rejected}")
     if job["state"] == "cancelled":

@@ -2,7 +2,7 @@
 
 import sqlite3
 from codecs import BOM_UTF8
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -124,6 +124,14 @@ class RowReader:
             context,
             accepts_stored_events=self._accepts_stored_events,
         )
+
+
+def warning_codes(row: Row, items: Iterable[NewEvent | Claim]) -> set[str]:
+    """Return the codes of the warnings about a row and the events in it."""
+    of_events = (
+        warning.code for item in items if isinstance(item, NewEvent) for warning in item.warnings
+    )
+    return {*row.warnings, *of_events}
 
 
 def _claim(website: Website, visitor_id: str | None, user_id: str | None) -> Claim:

@@ -20,9 +20,15 @@ from penstock.events.imports.dry_runs.schema import (
     ImportSummaryRecord,
     ReasonRecord,
 )
-from penstock.events.imports.entries import Occurrences, RowReader, line_excerpt
+from penstock.events.imports.entries import (
+    Occurrences,
+    RowReader,
+    line_excerpt,
+    warning_codes,
+)
 from penstock.events.imports.formats.reader import Row, Sample, UnreadableFile
 from penstock.events.imports.formats.schema import ImportMapping
+from penstock.events.imports.schema import warning_records
 from penstock.events.model import Kind, NewEvent
 from penstock.identity.model import CONFLICT, Claim
 from penstock.identity.resolution import IdentityResolver
@@ -265,7 +271,7 @@ class Summariser:
         self._event_names = Counter[EventKey]()
         self._span_ms = (LATEST_MS, 0)
         self._reasons = dict[tuple[str, str], ReasonRecord]()
-        self._counts = Counter[str]()
+        self._counts, self._warning_lines = Counter[str](), Counter[str]()
         self._is_limited = False
         self.lines_read = 0
 
@@ -285,6 +291,7 @@ class Summariser:
             self._counts["rejected"] += 1
             self._add_reason(row, error.faults)
             return
+        self._warning_lines.update(warning_codes(row, items))
         has_conflict = False
         for item in items:
             claim = _claim(item)
@@ -366,6 +373,7 @@ class Summariser:
                 for (kind, name), events in self._event_names.most_common(_MAX_LISTED_NAMES)
             ),
             reasons=tuple(sorted(self._reasons.values(), key=lambda reason: -reason.lines)),
+            warnings=warning_records(self._warning_lines),
             attempt_properties=tuple(
                 self._properties.attempt_properties(self._visitors, self._website)
             ),
