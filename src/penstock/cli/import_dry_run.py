@@ -89,7 +89,7 @@ def _print_summary(summary: ImportSummaryRecord) -> None:
         )
     _print_first_funnel(summary)
     if summary.error is not None:
-        warn(f"the file cannot be read after line {summary.lines_read:,}: {summary.error}")
+        warn(f"the import would fail after line {summary.lines_read:,}: {summary.error}")
 
 
 def _print_first_funnel(summary: ImportSummaryRecord) -> None:

@@ -36,6 +36,7 @@ from penstock.events.imports.content import problem_of_head
 from penstock.events.imports.formats.reader import HEAD_BYTES, Reader, ReaderLimits
 from penstock.events.imports.formats.schema import ImportMapping
 from penstock.events.imports.formats.table import READERS, reader_named, reader_of_file
+from penstock.events.imports.model import MAX_STORED_REJECTS
 from penstock.exports.storage import SCHEME
 
 _FORMATS = " ".join(f"{reader.description} ({', '.join(reader.endings)})." for reader in READERS)
@@ -278,6 +279,8 @@ def _print_summary(job: Record, rejected: Path | None) -> bool:
         print(f"Warning{lines}: {warning['message']}")
     if rejected is not None:
         print(f"Rejected lines and reasons: {rejected}")
+        if job["rejected"] > MAX_STORED_REJECTS:
+            print(f"This file has the first {MAX_STORED_REJECTS:,} of them.")
     if job["state"] == "cancelled":
         warn(f"the import was cancelled after line {job['linesRead']:,}")
     if job["state"] == "failed":

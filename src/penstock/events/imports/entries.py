@@ -13,6 +13,7 @@ from penstock.events.field_warnings import country_warnings, field_warnings
 from penstock.events.fields import EventValidationContext
 from penstock.events.imports.formats.reader import Row
 from penstock.events.imports.formats.schema import IDENTIFY, STORED, IdentifyLine, ImportLine
+from penstock.events.imports.rejections import Rejections
 from penstock.events.imports.stored_events import read_stored_event
 from penstock.events.model import Family, Kind, NewEvent, Source, body_hash, dedupe_key
 from penstock.events.plain_items import plain_text
@@ -102,28 +103,35 @@ def read_line(
 
 
 class RowReader:
-    """Reads the rows of one file, in their order."""
+    """Reads the rows of one file, in their order. rejections: the lines that it rejected."""
 
     def __init__(self, website: Website, *, accepts_stored_events: bool) -> None:
         self._website, self._accepts_stored_events = website, accepts_stored_events
         self._occurrences = Occurrences()
+        self.rejections = Rejections()
 
     def read(self, row: Row, context: EventValidationContext) -> list[NewEvent | Claim]:
         """Return the links and the event in a row; nothing for a row without content.
 
         Raises `Invalid` with every fault.
         """
+        self.rejections.lines += bool(row.content or row.faults or row.ignored_lines)
         if row.faults:
+            self.rejections.add(row.faults)
             raise Invalid(row.faults)
         if not row.content:
             return []
-        return read_line(
-            row.content,
-            self._website,
-            self._occurrences,
-            context,
-            accepts_stored_events=self._accepts_stored_events,
-        )
+        try:
+            return read_line(
+                row.content,
+                self._website,
+                self._occurrences,
+                context,
+                accepts_stored_events=self._accepts_stored_events,
+            )
+        except Invalid as error:
+            self.rejections.add(error.faults)
+            raise
 
 
 def warning_codes(row: Row, items: Iterable[NewEvent | Claim]) -> set[str]:

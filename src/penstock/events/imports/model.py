@@ -14,6 +14,9 @@ from penstock.events.imports.formats.schema import ImportMapping
 STAGED_MS = 24 * 3600 * 1000
 """Time for which the file of an import that nobody starts is kept, in milliseconds."""
 
+MAX_STORED_REJECTS = 10_000
+"""Maximum number of rejected lines that an import stores. Further ones are only counted."""
+
 
 class ImportState(StrEnum):
     """State of an import.

@@ -163,7 +163,7 @@ class ListedImportRecord(Record):
     ]
     accepted: int
     duplicates: Annotated[int, Field(description="Lines whose event was stored before.")]
-    rejected: Annotated[int, Field(description="Rejected lines. `rejects` lists the reasons.")]
+    rejected: Annotated[int, Field(description="Rejected lines. `rejects` lists the first 10,000.")]
     first_event_at: Annotated[
         Iso | None,
         Field(description="Time of the earliest event in the part of the file that has been read."),
