@@ -101,7 +101,7 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path):
     content = gzip.compress(json.dumps(event("a", "v", 1)).encode() * 1_000)[:-5]
     code, _, error = dry_run(tmp_path / "past.gz", content, "ndjson")
     assert (code, "truncated" in error) == (1, True)
-    code, output, error = dry_run(tmp_path / "past", b"a,b", "ndjson")
+    code, output, error = dry_run(tmp_path / "past", b"a word", "ndjson")
     assert (code, output) == (1, [])
     assert "does not begin with a JSON object" in error
 
@@ -110,7 +110,7 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path):
 def test_an_export_that_is_sent_as_ndjson_is_refused_with_its_format(tmp_path, name):
     code, output, error = dry_run(tmp_path / "export", FILES[name](), "ndjson")
     assert (code, output) == (1, [])
-    assert f"looks like an export in the format {name}; send format={name}, or" in error
+    assert f"looks like the format {name}, not ndjson. Send format={name}" in error
     assert f"add --from {name} to penstock import." in error
 
 

@@ -163,9 +163,6 @@ def import_file(
         with file.open("rb") as content:
             problem = problem_of_head(content.read(2 * HEAD_BYTES), reads_file)
         if problem is not None:
-            if "--from" not in problem:
-                names = listed([each.name for each in READERS if each is not reader], "or")
-                problem = f"{problem} To read another format, name it with --from: {names}."
             warn(problem)
             is_complete.append(False)
         elif website is None or is_dry_run:

@@ -1,7 +1,6 @@
 """Converts lines of imports from JSON to `NewEvent`."""
 
 import sqlite3
-from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any
@@ -249,7 +248,7 @@ def line_excerpt(text: bytes) -> str:
 
 def _parse(text: bytes) -> Any:
     try:
-        return parse_json(text.removeprefix(BOM_UTF8).strip())
+        return parse_json(text.strip())
     except Malformed as error:
         raise Invalid(
             [Fault("", error.code, error.detail.replace("The body", "The line"))]
