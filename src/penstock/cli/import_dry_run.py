@@ -72,6 +72,8 @@ def _print_summary(summary: ImportSummaryRecord) -> None:
         field = f"{reason.field}: " if reason.field else ""
         lines = count_of(reason.lines, "line")
         print(f"  {lines}, the first is line {reason.first_line:,}. {field}{reason.message}")
+    for warning in summary.warnings:
+        print(f"Warning, {count_of(warning.lines or 0, 'line')}: {warning.message}")
     if summary.has_reached_limit:
         print("The file has very many names, IDs or values. What follows covers a part of them.")
     if summary.event_names:
@@ -87,7 +89,7 @@ def _print_summary(summary: ImportSummaryRecord) -> None:
         )
     _print_first_funnel(summary)
     if summary.error is not None:
-        warn(f"the file cannot be read after line {summary.lines_read:,}: {summary.error}")
+        warn(f"the import would fail after line {summary.lines_read:,}: {summary.error}")
 
 
 def _print_first_funnel(summary: ImportSummaryRecord) -> None:

@@ -33,7 +33,7 @@ class Statement(NamedTuple):
 
 
 Statements = Mapping[str, Mapping[str, Statement]]
-"""What is known about the traits of a user, by trait and kind of statement."""
+"""The statements about the traits of a user, by trait and kind."""
 
 
 def add_traits(stored: Statements, stated: StatedTraits, trust: Trust, now_ms: int) -> Statements:

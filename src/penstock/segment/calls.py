@@ -87,7 +87,7 @@ def _event(raw: RawItem, canonical: bytes, context: CallContext) -> NewEvent:
     (website, is_trusted), limits = context.sender, context.limits
     fields = _event_fields(raw, context.sender)
     item = validate(fields, EventCall, _EVENT_RULES, limits, canonical)
-    name, columns = name_and_columns(item)
+    name, columns, text_warnings = name_and_columns(item)
     own_source = Source.APP if website.kind is WebsiteKind.MOBILE else Source.BROWSER
     user_agent = text(part(raw, "context").get("userAgent")) or context.user_agent
     columns |= user_agent_columns(parse_user_agent(user_agent[:MAX_CHARS]), own_source)
@@ -114,7 +114,7 @@ def _event(raw: RawItem, canonical: bytes, context: CallContext) -> NewEvent:
         client_event_id=item.message_id,
         columns=columns,
         properties=item.properties or {},
-        warnings=field_warnings(fields),
+        warnings=field_warnings(fields) + text_warnings,
         is_public=not is_trusted,
         clock=clock,
     )

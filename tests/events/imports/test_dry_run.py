@@ -230,7 +230,8 @@ def test_workspaces_take_turns(send, client, other_workspace, slow):
 
 @pytest.mark.parametrize("limits", [{"max_import_rejects": 3}])
 def test_a_file_that_would_fail_says_why(send, client):
-    summary = summary_of(client, send([event("a", "v", 1), *[{"colour": "red"}] * 9]))
+    faulty = [{"colour": "red"}, event("a", "v", 1) | {"timestamp": "never"}] * 5
+    summary = summary_of(client, send([event("a", "v", 1), *faulty]))
     assert (summary["linesRead"], summary["rejected"]) == (4, 3)
     assert "would stop after 3 rejected lines" in summary["error"]
     cut = gzip.compress(ndjson(event("a", "v", 1, number=n) for n in range(2_000)))[:-9]

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field
 
 from penstock.events.imports.formats.schema import ImportMapping
+from penstock.events.imports.schema import ImportWarningRecord
 from penstock.events.model import Kind
 from penstock.http.schema import Iso, Query, Record
 
@@ -152,6 +153,10 @@ class ImportSummaryRecord(Record):
         tuple[ReasonRecord, ...],
         Field(description="Why lines would be rejected, the most frequent reason first."),
     ]
+    warnings: Annotated[
+        tuple[ImportWarningRecord, ...],
+        Field(description="What is unusual in its events, and what does not fit."),
+    ] = ()
     attempt_properties: Annotated[
         tuple[AttemptPropertyRecord, ...],
         Field(description="Properties that look like an attempt ID, the most likely first."),

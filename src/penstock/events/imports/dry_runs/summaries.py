@@ -21,9 +21,16 @@ from penstock.events.imports.dry_runs.schema import (
     ImportSummaryRecord,
     ReasonRecord,
 )
-from penstock.events.imports.entries import Occurrences, RowReader, line_excerpt
+from penstock.events.imports.entries import (
+    Occurrences,
+    RowReader,
+    line_excerpt,
+    warning_codes,
+)
 from penstock.events.imports.formats.reader import Row, Sample, UnreadableFile
 from penstock.events.imports.formats.schema import ImportMapping
+from penstock.events.imports.rejections import RejectionLimits
+from penstock.events.imports.schema import warning_records
 from penstock.events.model import Kind, NewEvent
 from penstock.identity.model import CONFLICT, Claim
 from penstock.identity.resolution import IdentityResolver
@@ -297,6 +304,7 @@ class Summariser:
         website: Website,
         now_ms: int,
         limits: SummaryLimits = ON_OWN_MACHINE,
+        rejections: RejectionLimits = RejectionLimits(),  # noqa: B008
         *,
         accepts_stored_events: bool = True,
     ) -> None:
@@ -304,32 +312,34 @@ class Summariser:
         self._names = names = _Budget(limits.names)
         self._context, self._order = EventValidationContext(now_ms), _Order(names)
         self._reader = RowReader(website, accepts_stored_events=accepts_stored_events)
+        self._rejection_limits = rejections
         self._repeats = Occurrences()
         self._visitors, self._properties = _Visitors(limits.ids), _Properties(limits.values, names)
         self._sequences = _Sequences()
         self._event_names = Counter[EventKey]()
         self._span_ms = (LATEST_MS, 0)
         self._reasons = dict[tuple[str, str], ReasonRecord]()
-        self._counts = Counter[str]()
+        self._counts, self._warning_lines = Counter[str](), Counter[str]()
         self._is_limited = False
         self.lines_read = 0
 
-    @property
-    def rejected(self) -> int:
-        """Number of rejected lines so far."""
-        return self._counts["rejected"]
-
     def add(self, row: Row) -> None:
-        """Read a row."""
+        """Read a row. Raises `UnreadableFile` if the import would stop after it."""
         self.lines_read = row.lines_read
         self._counts["empty"] += row.empty_lines
         self._counts["ignored"] += row.ignored_lines
         try:
             items = self._reader.read(row, self._context)
         except Invalid as error:
-            self._counts["rejected"] += 1
             self._add_reason(row, error.faults)
+            if self._reader.rejections.exceed(self._rejection_limits):
+                rejected = self._reader.rejections.text(self._rejection_limits)
+                raise UnreadableFile(
+                    f"The import would stop after {rejected}. Correct the file, or choose another "
+                    "format."
+                ) from None
             return
+        self._warning_lines.update(warning_codes(row, items))
         has_conflict = False
         for item in items:
             claim = _claim(item)
@@ -402,7 +412,7 @@ class Summariser:
             identify_lines=counts["identify"],
             ignored_lines=counts["ignored"],
             empty_lines=counts["empty"],
-            rejected=counts["rejected"],
+            rejected=self._reader.rejections.number,
             identity_conflicts=counts["conflicts"],
             visitors=self._visitors.number(),
             first_event_at=first_ms if counts["events"] else None,
@@ -413,6 +423,7 @@ class Summariser:
                 for (kind, name), events in self._event_names.most_common(_MAX_LISTED_NAMES)
             ),
             reasons=tuple(sorted(self._reasons.values(), key=lambda reason: -reason.lines)),
+            warnings=warning_records(self._warning_lines),
             attempt_properties=tuple(
                 self._properties.attempt_properties(self._visitors, self._website)
             ),

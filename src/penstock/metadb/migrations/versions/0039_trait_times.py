@@ -3,7 +3,7 @@
 The traits that are stored count as stated now, because nobody knows when they were.
 
 Revision ID: 0039
-Revises: 0036
+Revises: 0037
 """
 
 import time
@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0039"
-down_revision = "0036"
+down_revision = "0037"
 branch_labels = None
 depends_on = None
 

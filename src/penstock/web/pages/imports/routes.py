@@ -18,7 +18,7 @@ from penstock.events.imports.formats.table import READERS
 from penstock.events.imports.formats.unpacking import COMPRESSED_ENDINGS
 from penstock.events.imports.mappings.service import ImportMappingService
 from penstock.events.imports.model import ImportJob, ImportState
-from penstock.events.imports.schema import WARNINGS
+from penstock.events.imports.schema import warning_records
 from penstock.events.imports.service import ImportService
 from penstock.exports.service import ExportService
 from penstock.http.schema import PageQuery, RecordsQuery, SearchQuery
@@ -106,7 +106,7 @@ def read_import(
     job = imports.find(reader, import_id)
     return view.render(
         "imports/import.html",
-        warnings=[WARNINGS[code] for code in job.warnings],
+        warnings=warning_records(job.warning_counts),
         parts=("import",),
         job=job,
         share=share_read(job),
