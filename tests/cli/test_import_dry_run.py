@@ -4,6 +4,7 @@ import gzip
 import json
 
 import pytest
+import yaml
 
 from tests.events.imports.exported import FILES
 from tests.serving import output_of, penstock
@@ -41,7 +42,9 @@ def test_the_story_has_the_figures_worked_out_by_hand(tmp_path, name):
     conflict = "1 line: named a visitor of another user; nothing would be merged."
     ignored = NOTHING if name in ("amplitude", "segment") else []
     at = lines.index("Events by type and name:")
-    assert lines[2:at] == [*LINES[name], conflict, *ignored]
+    warned = [line.partition(": ")[0] for line in lines[2:at] if line.startswith("Warning")]
+    assert warned == (["Warning, 11 lines"] if name == "amplitude" else [])  # names of countries
+    assert lines[2 : at - len(warned)] == [*LINES[name], conflict, *ignored]
     end = next(n for n, line in enumerate(lines) if line.startswith("A first funnel."))
     assert [line.strip() for line in lines[at + 1 : end]] == [
         "5  pageview     /pricing",
@@ -70,6 +73,18 @@ def test_an_attempt_id_is_on_several_events_of_one_person_who_may_have_several(t
     assert matching == ["cart looks like an attempt ID: 4 values on 2 event names."]
 
 
+def test_the_first_funnel_of_whole_seconds_counts_equal_times_in_step_order(tmp_path):
+    events = [event(name, f"v-{n}", n) for n in range(3) for name in ("started", "paid")]
+    _, lines, _ = dry_run(tmp_path / "past", "\n".join(map(json.dumps, events)).encode(), "ndjson")
+    at = next(n for n, line in enumerate(lines) if line.startswith("A first funnel."))
+    assert lines[at + 1] == (
+        "# All times in the file are whole seconds. Events with equal times count in the order of "
+        "the steps."
+    )
+    [funnel] = yaml.safe_load("\n".join(lines[at + 1 :]))["funnels"]
+    assert (funnel["countingUnit"], funnel["equalTimes"]) == ("visitor", "inStepOrder")
+
+
 def test_what_would_be_rejected_is_said_with_the_first_line_of_each_reason(tmp_path):
     good, repeat = event("a", "v", 1), event("b", "v", 2) | {"dedupeKey": "k"}
     lines = [good, "nonsense", {**good, "timestamp": "never"}, {**good, "timestamp": "x"}]
@@ -83,11 +98,23 @@ def test_what_would_be_rejected_is_said_with_the_first_line_of_each_reason(tmp_p
     assert output[at + 2].startswith("  1 line, the first is line 2. ")
 
 
+def test_what_does_not_fit_is_said_with_its_number_of_lines(tmp_path):
+    deep = {"a": {"a": {"a": {"a": {"a": 1}}}}}
+    line = {
+        "event": "$exception", "distinct_id": "v", "timestamp": "2024-05-01T10:00:00Z",
+        "properties": {"list": deep},
+    }  # fmt: skip
+    content = b"\n".join(json.dumps(line | {"uuid": f"{number}"}).encode() for number in range(3))
+    code, output, _ = dry_run(tmp_path / "past.jsonl", content, "posthog")
+    assert (code, output[0]) == (0, "Dry run, nothing was stored. 3 events of 1 visitor.")
+    assert output[2].startswith("Warning, 3 lines: Some properties had parts below 5 levels")
+
+
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path):
     content = gzip.compress(json.dumps(event("a", "v", 1)).encode() * 1_000)[:-5]
     code, _, error = dry_run(tmp_path / "past.gz", content, "ndjson")
     assert (code, "truncated" in error) == (1, True)
-    code, output, error = dry_run(tmp_path / "past", b"a,b", "ndjson")
+    code, output, error = dry_run(tmp_path / "past", b"a word", "ndjson")
     assert (code, output) == (1, [])
     assert "does not begin with a JSON object" in error
 
@@ -96,7 +123,7 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path):
 def test_an_export_that_is_sent_as_ndjson_is_refused_with_its_format(tmp_path, name):
     code, output, error = dry_run(tmp_path / "export", FILES[name](), "ndjson")
     assert (code, output) == (1, [])
-    assert f"looks like an export in the format {name}; send format={name}, or" in error
+    assert f"looks like the format {name}, not ndjson. Send format={name}" in error
     assert f"add --from {name} to penstock import." in error
 
 

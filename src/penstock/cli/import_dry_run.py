@@ -17,7 +17,7 @@ from penstock.events.imports.dry_runs.schema import ImportSummaryRecord
 from penstock.events.imports.dry_runs.summaries import summarise
 from penstock.events.imports.formats.reader import Reader, ReaderLimits, Row
 from penstock.settings import Limits
-from penstock.web.pages.funnels.first_funnel import first_funnel
+from penstock.web.pages.funnels.first_funnel import equal_times_note, first_funnel
 
 _MAX_LISTED = 20
 _FEWEST_STEPS = 2
@@ -72,6 +72,8 @@ def _print_summary(summary: ImportSummaryRecord) -> None:
         field = f"{reason.field}: " if reason.field else ""
         lines = count_of(reason.lines, "line")
         print(f"  {lines}, the first is line {reason.first_line:,}. {field}{reason.message}")
+    for warning in summary.warnings:
+        print(f"Warning, {count_of(warning.lines or 0, 'line')}: {warning.message}")
     if summary.has_reached_limit:
         print("The file has very many names, IDs or values. What follows covers a part of them.")
     if summary.event_names:
@@ -87,7 +89,7 @@ def _print_summary(summary: ImportSummaryRecord) -> None:
         )
     _print_first_funnel(summary)
     if summary.error is not None:
-        warn(f"the file cannot be read after line {summary.lines_read:,}: {summary.error}")
+        warn(f"the import would fail after line {summary.lines_read:,}: {summary.error}")
 
 
 def _print_first_funnel(summary: ImportSummaryRecord) -> None:
@@ -100,4 +102,6 @@ def _print_first_funnel(summary: ImportSummaryRecord) -> None:
     values |= {"name": "First funnel", "countingUnit": str(definition["countingUnit"])}
     print("A first funnel. After the import, save it as funnels.yml, and run: ", end="")
     print("penstock apply funnels.yml")
+    if note := equal_times_note(summary, attempt):
+        print(f"# {printable(note)}")
     print(yaml.safe_dump({"funnels": [values]}, sort_keys=False, allow_unicode=False), end="")

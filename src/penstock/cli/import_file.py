@@ -36,6 +36,7 @@ from penstock.events.imports.content import problem_of_head
 from penstock.events.imports.formats.reader import HEAD_BYTES, Reader, ReaderLimits
 from penstock.events.imports.formats.schema import ImportMapping
 from penstock.events.imports.formats.table import READERS, reader_named, reader_of_file
+from penstock.events.imports.model import MAX_STORED_REJECTS
 from penstock.exports.storage import SCHEME
 
 _FORMATS = " ".join(f"{reader.description} ({', '.join(reader.endings)})." for reader in READERS)
@@ -162,9 +163,6 @@ def import_file(
         with file.open("rb") as content:
             problem = problem_of_head(content.read(2 * HEAD_BYTES), reads_file)
         if problem is not None:
-            if "--from" not in problem:
-                names = listed([each.name for each in READERS if each is not reader], "or")
-                problem = f"{problem} To read another format, name it with --from: {names}."
             warn(problem)
             is_complete.append(False)
         elif website is None or is_dry_run:
@@ -274,9 +272,12 @@ def _print_summary(job: Record, rejected: Path | None) -> bool:
         first, last = (utc_time(parse_time(job[name])) for name in ("firstEventAt", "lastEventAt"))
         print(f"They occurred from {first} to {last}.")
     for warning in job["warnings"]:
-        print(f"Warning: {warning['message']}")
+        lines = "" if warning["lines"] is None else f", {count_of(warning['lines'], 'line')}"
+        print(f"Warning{lines}: {warning['message']}")
     if rejected is not None:
         print(f"Rejected lines and reasons: {rejected}")
+        if job["rejected"] > MAX_STORED_REJECTS:
+            print(f"This file has the first {MAX_STORED_REJECTS:,} of them.")
     if job["state"] == "cancelled":
         warn(f"the import was cancelled after line {job['linesRead']:,}")
     if job["state"] == "failed":

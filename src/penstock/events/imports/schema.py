@@ -1,5 +1,6 @@
 """Wire types for imports."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
 from pydantic import (
@@ -12,6 +13,7 @@ from pydantic import (
 )
 
 from penstock.base.errors import Fault, PenstockError
+from penstock.base.event_limits import MAX_EVENT_BYTES, MAX_PROPERTY_DEPTH, MAX_PROPERTY_KEYS
 from penstock.base.wording import listed
 from penstock.events.imports.formats.schema import CompleteMapping, ImportMapping
 from penstock.events.imports.formats.table import READERS
@@ -26,6 +28,14 @@ WARNINGS = {
     "id_was_a_number": "Some IDs are numbers. They were stored as their decimal text.",
     "country_not_iso": "Some lines have a country that is not a two-letter code of ISO 3166-1, "
     "such as DE. It was stored as sent.",
+    "text_cut": "Some texts were longer than their limit, such as a URL or a title over 8 KB. They "
+    "were cut, and end with ….",
+    "nested_as_text": f"Some properties had parts below {MAX_PROPERTY_DEPTH} levels, or more than "
+    f"{MAX_PROPERTY_KEYS} keys. Such parts were stored as JSON text.",
+    "keys_left_out": f"Some events had more than {MAX_PROPERTY_KEYS} property keys. Feature flags "
+    "($feature/...) were left out first, and then the last keys of the event.",
+    "values_left_out": f"Some events were larger than {MAX_EVENT_BYTES // 1024} KB. Their largest "
+    "properties were left out.",
 }
 """Messages for warnings about a file's events, by code."""
 
@@ -104,6 +114,23 @@ class ImportQuery(Query):
         return mapping_id
 
 
+class ImportWarningRecord(WarningRecord):
+    """A warning about lines of a file."""
+
+    lines: Annotated[
+        int | None,
+        Field(description="Lines with this warning. Null if an earlier version imported the file."),
+    ]
+
+
+def warning_records(lines: Mapping[str, int | None]) -> tuple[ImportWarningRecord, ...]:
+    """Describe the warnings of a file, in the order of their codes. lines: lines by code."""
+    return tuple(
+        ImportWarningRecord(code=code, message=WARNINGS[code], lines=lines[code])
+        for code in sorted(lines)
+    )
+
+
 class ListedImportRecord(Record):
     """An import and its progress, as in a list."""
 
@@ -136,7 +163,7 @@ class ListedImportRecord(Record):
     ]
     accepted: int
     duplicates: Annotated[int, Field(description="Lines whose event was stored before.")]
-    rejected: Annotated[int, Field(description="Rejected lines. `rejects` lists the reasons.")]
+    rejected: Annotated[int, Field(description="Rejected lines. `rejects` lists the first 10,000.")]
     first_event_at: Annotated[
         Iso | None,
         Field(description="Time of the earliest event in the part of the file that has been read."),
@@ -147,7 +174,10 @@ class ListedImportRecord(Record):
         str | None,
         Field(description="Why the import failed. Events that were stored before that are kept."),
     ]
-    warnings: tuple[WarningRecord, ...]
+    warnings: Annotated[
+        tuple[ImportWarningRecord, ...],
+        Field(description="What is unusual in its events, and what did not fit."),
+    ]
     expires_at: Annotated[
         Iso | None,
         Field(
@@ -164,8 +194,7 @@ class ListedImportRecord(Record):
 
     @classmethod
     def from_job(cls, job: ImportJob) -> Self:
-        warnings = tuple(WarningRecord(code=code, message=WARNINGS[code]) for code in job.warnings)
-        return cls.from_object(job, warnings=warnings)
+        return cls.from_object(job, warnings=warning_records(job.warning_counts))
 
 
 class ImportRecord(ListedImportRecord):

@@ -9,7 +9,7 @@ from penstock.base.ids import ScopeId, VisitorId
 class LinkedUser(NamedTuple):
     """The user linked to a visitor.
 
-    traits: the traits in the latest identify call that sent any.
+    traits: the current traits; None if none were ever sent.
     """
 
     user_id: str
@@ -29,7 +29,8 @@ class Identity(NamedTuple):
     """A visitor that belongs to a user or was merged.
 
     user_id: the user of its canonical visitor. merged_at: when it was last merged, in milliseconds;
-    None for a canonical visitor. traits: the user's traits; None for a merged visitor.
+    None for a canonical visitor. traits: the user's traits; None for a merged visitor. trait_times:
+    when each trait was stated as ISO 8601; a trait without a value was removed then.
     """
 
     visitor_id: str
@@ -37,6 +38,7 @@ class Identity(NamedTuple):
     user_id: str | None
     merged_at: int | None
     traits: Mapping[str, Any] | None
+    trait_times: Mapping[str, str] | None
 
 
 class Profile(NamedTuple):

@@ -1,13 +1,17 @@
 """Reads profiles from the rows of visitors, users and merges."""
 
 from collections.abc import Collection
+from typing import Any
 
+from msgspec import convert
 from sqlalchemy import Column, Connection, func, select
 
+from penstock.base.clock import iso
 from penstock.base.ids import ScopeId, VisitorId
 from penstock.base.unicode_text import composed, spellings
 from penstock.identity.profiles.model import AbsorbedVisitor, Identity, LinkedUser, Profile
 from penstock.identity.releases import store as open_releases
+from penstock.identity.traits import Statements, trait_times
 from penstock.metadb.tables import merges, user_links, visitors
 
 _PAGE_VISITORS = 5_000
@@ -36,7 +40,12 @@ def identities_page(
         .scalar_subquery()
     )
     rows = db.execute(
-        select(page, merged_at.label("merged_at"), user_links.c.traits)
+        select(
+            page,
+            merged_at.label("merged_at"),
+            user_links.c.traits,
+            user_links.c.trait_statements,
+        )
         .outerjoin(
             user_links,
             (user_links.c.scope_id == scope_id)
@@ -53,12 +62,20 @@ def identities_page(
             row.user_id,
             None if row.canonical_id == row.visitor_id else row.merged_at,
             row.traits,
+            _times(row.trait_statements),
         )
         for row in rows
         if row.user_id is not None or row.canonical_id != row.visitor_id
         if (scope_id, row.canonical_id) not in released
     ]
     return identities, rows[-1].visitor_id if len(rows) == _PAGE_VISITORS else None
+
+
+def _times(stored: Any) -> dict[str, str] | None:
+    """Return the times of a user's traits; None if none were ever sent."""
+    if stored is None:
+        return None
+    return {name: iso(at_ms) for name, at_ms in trait_times(convert(stored, Statements)).items()}
 
 
 def canonical_by_visitor_id(

@@ -23,6 +23,7 @@ from penstock.events.imports.formats.reader import ReaderLimits, Row, Sample, Un
 from penstock.events.imports.formats.table import reader_named
 from penstock.events.imports.mappings.service import newest_mapping_of
 from penstock.events.imports.model import STAGED, ImportJob, ImportState, UnfinishedImport
+from penstock.events.imports.rejections import RejectionLimits
 
 TOPIC = "import_checks"
 _SLICE_S = 0.2
@@ -126,6 +127,9 @@ class DryRunWorker(FileWorker[_Check]):
             website,
             max(self._clock(), job.created_at_ms),
             _LIMITS,
+            RejectionLimits(
+                self._settings.max_import_rejects, self._settings.max_import_rejected_percent
+            ),
             accepts_stored_events=job.accepts_stored_events,
         )
         return _Check(job, rows, summariser, sample)
@@ -188,7 +192,6 @@ class DryRunWorker(FileWorker[_Check]):
 
     def _read_rows(self, check: _Check, until_s: float) -> bool:
         """Read rows until the given time. Returns whether the import would read no more of them."""
-        limit = self._settings.limits.max_import_rejects
         mapping = check.job.mapping
         try:
             if mapping is not None and (gaps := mapping.gaps()):
@@ -196,11 +199,6 @@ class DryRunWorker(FileWorker[_Check]):
             for row in check.rows:
                 check.summariser.add(row)
                 check.bytes_read = row.bytes_read
-                if check.summariser.rejected >= limit:
-                    raise UnreadableFile(
-                        f"The import would stop after {limit:,} rejected lines, the limit. Correct "
-                        "the file, or choose another format."
-                    )
                 if monotonic() >= until_s:
                     return False
         except UnreadableFile as problem:

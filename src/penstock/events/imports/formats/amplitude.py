@@ -50,7 +50,8 @@ def _line(values: Values) -> Any:
     if event == "$identify":
         if user_id is None:
             return None
-        return identify_line(user_id, [device_id], user_properties)
+        time = utc(scalar(values, "event_time"))
+        return identify_line(user_id, [device_id], user_properties, time=time)
     if user_id is None:
         required(device_id, "device_id")
     line: dict[str, Any] = {"visitorId": device_id, "userId": user_id}

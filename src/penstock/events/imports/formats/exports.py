@@ -15,15 +15,12 @@ from penstock.base.clock import parse_time
 from penstock.base.errors import Fault, Invalid
 from penstock.base.event_limits import (
     MAX_NAME_CHARS,
-    MAX_PATH_CHARS,
-    MAX_PROPERTY_KEYS,
-    MAX_STRING_BYTES,
 )
 from penstock.base.paths import path_of_url, split_url
 from penstock.base.wording import listed
+from penstock.events.imports.formats.fitting import fitted
 from penstock.events.imports.formats.reader import Guide, Reader, ReaderLimits, Row, within_values
 from penstock.events.imports.formats.text_lines import text_lines
-from penstock.events.properties import too_many_keys
 
 MAX_EXPORT_LINE_BYTES = 1024 * 1024
 """Maximum number of bytes in a line of an export. Much of it may not be part of the event.
@@ -77,8 +74,8 @@ def reader_of_lines(
 
 
 def translated(rows: Iterator[Row], translate: Translate) -> Iterator[Row]:
-    """Translate the content of each row. Content that is not a JSON object stays unchanged, so
-    that it is rejected when it is validated.
+    """Translate the content of each row, and fit it into the limits of an event. Content that is
+    not a JSON object stays unchanged, so that it is rejected when it is validated.
     """
     for row in within_values(rows):
         if not row.content or row.faults:
@@ -93,7 +90,8 @@ def translated(rows: Iterator[Row], translate: Translate) -> Iterator[Row]:
         except (DecodeError, RecursionError, UnicodeError):
             yield row
         else:
-            yield row._replace(content=content, ignored_lines=int(line is None))
+            row = row._replace(content=content, ignored_lines=int(line is None))
+            yield row if line is None else fitted(row, line)
 
 
 def _without_missing(line: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -186,9 +184,8 @@ def _fits(value: str, field: str) -> bool:
     if "\0" in value:
         return False
     if field == "path":
-        return value.startswith("/") and len(value) <= MAX_PATH_CHARS
-    limit = MAX_STRING_BYTES if field in _TEXT_FIELDS else MAX_NAME_CHARS
-    if len(value.encode("utf-8", "replace")) > limit:
+        return value.startswith("/")
+    if field not in _TEXT_FIELDS and len(value.encode("utf-8", "replace")) > MAX_NAME_CHARS:
         return False
     if field in ("url", "referrer") and "://" not in value:
         return False
@@ -197,21 +194,21 @@ def _fits(value: str, field: str) -> bool:
 
 def is_page(url: str) -> bool:
     """Whether an import accepts this URL as the address of a page."""
-    path = None if "%00" in url else path_of_url(split_url(url))
-    return path is not None and len(path) <= MAX_PATH_CHARS
+    return "%00" not in url and path_of_url(split_url(url)) is not None
 
 
 def without_signs(properties: Mapping[str, T], product: str) -> dict[str, T]:
-    """Remove the `$` at the beginning of names, by the rule at the top of this module.
-
-    Raises `Invalid` if there are more properties than an event may have.
+    """Remove the `$` at the beginning of names, by the rule at the top of this module. The
+    properties with such names come last.
     """
-    if len(properties) > MAX_PROPERTY_KEYS:  # Unique names for many properties take long to find.
-        raise Invalid([too_many_keys("properties")])
     renamed = {name: raw for name, raw in properties.items() if not name.startswith("$")}
+    last_names = dict[str, str]()
     for name, raw in properties.items():
         if name.startswith("$"):
-            renamed[unique_name(name.lstrip("$") or product, renamed, product)] = raw
+            plain = name.lstrip("$") or product
+            # Begin with the last name that was used: trying all of them again would take long.
+            last_names[plain] = unique_name(last_names.get(plain, plain), renamed, product)
+            renamed[last_names[plain]] = raw
     return renamed
 
 
@@ -222,13 +219,22 @@ def unique_name(name: str, properties: Mapping[str, Any], product: str) -> str:
     return name
 
 
-def identify_line(user_id: str, visitor_ids: list[str | None], traits: Any = None) -> Any:
-    """Return a line that links these visitors to the user."""
+def identify_line(
+    user_id: str,
+    visitor_ids: list[str | None],
+    traits: Any = None,
+    once: Any = None,
+    time: Any = None,
+) -> Any:
+    """Return a line that links these visitors to the user.
+
+    once: traits for a user without them. time: when the traits were stated.
+    """
     line: dict[str, Any] = {"type": "identify", "userId": user_id}
     if known := list(dict.fromkeys(filter(None, visitor_ids))):
         line["visitorIds"] = known
-    if traits:
-        line["traits"] = traits
+    if traits or once:
+        line |= {"timestamp": time, "traits": traits or None, "traitsOnce": once or None}
     return line
 
 

@@ -79,7 +79,7 @@ def _line(values: Values) -> Any:
         case "$identify":
             anonymous = sent_id(properties, "$anon_distinct_id")
             traits = _traits(values, properties)
-            return identify_line(distinct_id, [anonymous, distinct_id], traits)
+            return identify_line(distinct_id, [anonymous, distinct_id], *traits)
         case "$create_alias":
             alias = required(sent_id(properties, "alias"), "properties.alias")
             return identify_line(alias, [distinct_id, alias])
@@ -87,7 +87,7 @@ def _line(values: Values) -> Any:
             alias = required(sent_id(properties, "alias"), "properties.alias")
             return identify_line(distinct_id, [alias, distinct_id])
         case "$set" if is_user:
-            return identify_line(distinct_id, [distinct_id], _traits(values, properties))
+            return identify_line(distinct_id, [distinct_id], *_traits(values, properties))
     if event in _WITHOUT_EVENT:
         return None
     user = {"userId": distinct_id} if is_user else {}
@@ -102,17 +102,20 @@ def _is_user(properties: Values, distinct_id: str) -> bool:
     return sent_id(properties, "$user_id") == distinct_id
 
 
-def _traits(values: Values, properties: Values) -> Mapping[str, Raw]:
-    """Return the properties of the person; if the export has none, those that this event sets."""
-    person = object_of(values, "person_properties")
+def _traits(values: Values, properties: Values) -> tuple[Mapping[str, Raw], Mapping[str, Raw], Any]:
+    """Return the properties of the person, those of a person without them, and their time.
+
+    If the export has no properties of people, they are those that this event sets.
+    """
+    once, person = dict[str, Raw](), object_of(values, "person_properties")
     if not person:
-        person = {
-            **object_of(values, "set_once"),
-            **object_of(properties, "$set_once"),
-            **object_of(values, "set"),
-            **object_of(properties, "$set"),
-        }
-    return without_signs(person, POSTHOG.name)
+        once = {**object_of(values, "set_once"), **object_of(properties, "$set_once")}
+        person = {**object_of(values, "set"), **object_of(properties, "$set")}
+    return (
+        without_signs(person, POSTHOG.name),
+        without_signs(once, POSTHOG.name),
+        utc(scalar(values, "timestamp")),
+    )
 
 
 def _event_line(

@@ -1,6 +1,6 @@
 """Types for the formats of import files and their rows."""
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -55,7 +55,7 @@ class Row(NamedTuple):
     until they are stored, and text needs much less memory than objects. empty_lines: lines skipped
     in this step. ignored_lines: lines in this step that contain nothing that Penstock stores, such
     as a Segment `group` call. faults: faults that the reader found, in addition to those in the
-    content.
+    content. warnings: codes of warnings about what the reader changed in the content.
     """
 
     line: int
@@ -65,6 +65,7 @@ class Row(NamedTuple):
     empty_lines: int = 0
     ignored_lines: int = 0
     faults: Sequence[Fault] = ()
+    warnings: Collection[str] = ()
 
 
 class Guide(NamedTuple):

@@ -93,8 +93,16 @@ class IdentifyLine(Input):
     visitor_ids: Annotated[
         VisitorIds | None, Field(description="The visitors who are this user.")
     ] = None
+    timestamp: Annotated[
+        PastTimestamp | None,
+        Field(description="When the traits were stated. Default: when the line is imported."),
+    ] = None
     traits: Annotated[
-        Properties | None, Field(description="Traits of the user. They replace earlier traits.")
+        Properties | None, Field(description="Traits of the user. Other traits stay; null removes.")
+    ] = None
+    traits_once: Annotated[
+        Properties | None,
+        Field(description="Traits that the user gets only if nothing else states them."),
     ] = None
 
 

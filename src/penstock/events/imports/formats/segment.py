@@ -51,7 +51,7 @@ def _line(values: Values) -> Any:
     traits = fields.get("traits")
     if isinstance(traits, dict):
         traits = without_signs(traits, SEGMENT.name)
-    return identify_line(user_id, [visitor_id], traits)
+    return identify_line(user_id, [visitor_id], traits, time=_time(call))
 
 
 def _event_line(call: RawItem) -> dict[str, Any]:
@@ -59,8 +59,7 @@ def _event_line(call: RawItem) -> dict[str, Any]:
     line = {name: value for name, value in fields.items() if value not in (None, "")}
     line["dedupeKey"] = line.pop("messageId", None)
     line["visitorId"] = line.pop("anonymousId", None)
-    times = (call.get(name) for name in _TIMES)
-    line["timestamp"] = required(next(filter(None, times), None), "timestamp")
+    line["timestamp"] = required(_time(call), "timestamp")
     context = part(call, "context")
     if user_agent := text(context.get("userAgent")):
         is_app = call["type"] == "screen" or "device" in context
@@ -71,6 +70,10 @@ def _event_line(call: RawItem) -> dict[str, Any]:
         if line["type"] == "transaction":
             line |= _transaction_fields(properties)
     return line
+
+
+def _time(call: RawItem) -> Any:
+    return next(filter(None, (call.get(name) for name in _TIMES)), None)
 
 
 def _transaction_fields(properties: dict[str, Any]) -> dict[str, Any]:
