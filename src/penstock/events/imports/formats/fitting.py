@@ -42,8 +42,8 @@ _FEW_BRACKETS = 2 + MAX_PROPERTY_DEPTH - 1
 def fitted(row: Row, translated: Mapping[str, Any]) -> Row:
     """Return the row of a translated line, with an event within the limits where possible.
 
-    What can never be stored, such as NUL characters or too many values, stays, so that the line is
-    rejected. translated: the fields of the line.
+    Content that can never be stored, such as NUL characters or too many values, stays, so that the
+    line is rejected. translated: the fields of the line.
     """
     text = row.content
     if _fits(text, translated) or has_too_many_values(text):
