@@ -10,7 +10,7 @@ from tests import records
 from tests.browser.conftest import confirm
 from tests.browser.watching import assert_accessible
 from tests.cases import cases, full_except
-from tests.events.imports.exported import FILES
+from tests.events.imports.exported import FILES, PostHog, parquet
 from tests.records import track
 from tests.waiting import eventually
 
@@ -300,6 +300,15 @@ def test_the_format_is_chosen_by_the_content_of_a_file(signed_in, account, websi
         choose(signed_in, sent, "export.zip" if name == "amplitude" else "export.json")
         expect(signed_in.get_by_label("Format")).to_have_value(name)
         expect(signed_in.locator("#upload-form .fault:visible")).to_have_count(0)
+
+
+def test_posthogs_parquet_is_chosen_by_its_columns(signed_in, account, website, watch):
+    for content, name in (
+        (PostHog().as_parquet(), "posthog"),
+        (parquet({"event": ["paid"], "at": ["2024-05-01"]}), "parquet"),
+    ):
+        choose(signed_in, content, "export.parquet")
+        expect(signed_in.get_by_label("Format")).to_have_value(name)
 
 
 def test_an_owner_dismisses_the_gap_of_an_import(signed_in, account, website, watch):

@@ -6,7 +6,7 @@ import json
 import pytest
 import yaml
 
-from tests.events.imports.exported import FILES
+from tests.events.imports.exported import FILES, PostHog
 from tests.serving import output_of, penstock
 
 pytestmark = pytest.mark.usefixtures("starts_service")
@@ -51,6 +51,16 @@ def test_the_story_has_the_figures_worked_out_by_hand(tmp_path, name):
         "3  event        checkout_started",
         *NAMES[name],
     ]
+
+
+def test_posthogs_parquet_is_recognised_by_its_columns(tmp_path):
+    file = tmp_path / "export.parquet"
+    file.write_bytes(PostHog().as_parquet())
+    result = penstock("import", str(file), "--dry-run")
+    assert "4 lines: linked visitors to users." in output_of(result)
+    result = penstock("import", str(file), "--guess-mapping")
+    assert result.returncode == 2
+    assert "--from posthog" in result.stderr
 
 
 def event(name, visitor, second, **properties):

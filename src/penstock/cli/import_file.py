@@ -32,8 +32,9 @@ from penstock.cli.import_mapping import find_mapping, guess
 from penstock.cli.import_upload import upload, wait_for
 from penstock.cli.options import FAILED, WRONG_USE, EndpointUrl, fail, warn
 from penstock.cli.progress import every_few_seconds, progress, still_running
-from penstock.events.imports.content import problem_of_head
+from penstock.events.imports.content import looks_like, problem_of_head
 from penstock.events.imports.formats.reader import HEAD_BYTES, Reader, ReaderLimits
+from penstock.events.imports.formats.recognition import product_of_table
 from penstock.events.imports.formats.schema import ImportMapping
 from penstock.events.imports.formats.table import READERS, reader_named, reader_of_file
 from penstock.events.imports.model import MAX_STORED_REJECTS
@@ -155,13 +156,19 @@ def import_file(
     is_complete = []
     for file in files:
         reader = source or reader_of_file(file.name)
+        product = None if mapping else product_of_table(file, reader)
+        reader = product if product and source is None else reader
         if mapping is not None and reader.mapped is None:
             fail(f"--map: The format {reader.name} needs no mapping.", WRONG_USE)
         if len(files) > 1:
             print(f"{file}:")
         reads_file = reader_named(reader.name, mapping)
         with file.open("rb") as content:
-            problem = problem_of_head(content.read(2 * HEAD_BYTES), reads_file)
+            problem = problem_of_head(
+                content.read(2 * HEAD_BYTES), reads_file, is_mapped=mapping is not None
+            )
+        if product is not None and product is not reader:
+            problem = looks_like(product, reader)
         if problem is not None:
             warn(problem)
             is_complete.append(False)

@@ -11,13 +11,21 @@ from penstock.base.hidden_text import printable
 from penstock.cli.client import listed_records, service_client
 from penstock.cli.options import WRONG_USE, fail
 from penstock.events.imports.formats.guesses import guess_mapping
-from penstock.events.imports.formats.reader import Reader, ReaderLimits, Sample, UnreadableFile
+from penstock.events.imports.formats.reader import (
+    HEAD_BYTES,
+    Reader,
+    ReaderLimits,
+    Sample,
+    UnreadableFile,
+)
+from penstock.events.imports.formats.recognition import product_of_table, reader_of_head
 from penstock.events.imports.formats.schema import (
     FIELDS,
     CompleteMapping,
     ImportMapping,
     MappedColumn,
 )
+from penstock.events.imports.formats.unpacking import unpacked_head
 from penstock.http.bodies import parse_model
 
 _SHOWN_ROWS, _SHOWN_COLUMNS, _SHOWN_CHARS = 5, 8, 18
@@ -76,8 +84,17 @@ def read_mapping(path: Path) -> CompleteMapping:
 
 def guess(file: Path, reader: Reader, target: Path) -> None:
     """Print the first rows of a table, and write the guessed mapping."""
+    try:
+        with file.open("rb") as content:
+            product = reader_of_head(unpacked_head(content.read(2 * HEAD_BYTES)))
+    except UnreadableFile as error:
+        fail(f"{file}: {error}", WRONG_USE)
+    product = product_of_table(file, reader) or product
+    if product is not None and product.sample is None:
+        reader = product
     if reader.sample is None:
-        fail(f"--guess-mapping: The format {reader.name} needs no mapping.", WRONG_USE)
+        advice = f"Run: penstock import {file} --from {reader.name} --website web_..."
+        fail(f"--guess-mapping: The format {reader.name} needs no mapping. {advice}", WRONG_USE)
     if target.exists():
         fail(f"{target} exists already; correct it, or remove it first.", WRONG_USE)
     try:

@@ -148,6 +148,17 @@ class PostHog:
         self.page("12:00", "d1", "eve")
         return lines(self.lines)
 
+    def as_parquet(self) -> bytes:
+        """The story as a batch export in Parquet, which has JSON text for objects."""
+        self.story()
+        columns: dict[str, list[Any]] = {
+            name: [each[name] for each in self.lines] for name in self.lines[0]
+        }
+        for name in ("properties", "person_properties"):
+            columns[name] = [json.dumps(each) for each in columns[name]]
+        columns["timestamp"] = [datetime.fromisoformat(each) for each in columns["timestamp"]]
+        return parquet(columns)
+
 
 class Amplitude:
     """The archive of the Export API: gzip files with an event in each line.

@@ -3,11 +3,13 @@
 import gzip
 import json
 
+import pytest
 from backports import zstd
 
-from tests.answers import problem
+from tests.answers import body_of, problem
 from tests.cases import cases
 from tests.events.conftest import imported, ndjson, upload
+from tests.events.imports.exported import PostHog
 
 CSV = b"timestamp,name,visitorId\n2024-05-01T10:00:00Z,signed_up,v\n"
 LIKE_CSV = "looks like the format csv, not ndjson. Send Content-Type: text/csv, or"
@@ -50,6 +52,7 @@ LINES = {
     "amplitude": {"event_type": "e", "device_id": "v", "event_time": "2024-05-01 10:00:00"},
     "segment": {"type": "track", "event": "e", "anonymousId": "v", "timestamp": 1714557600000},
 }
+PARQUET = "application/vnd.apache.parquet"
 MARK = b"\xef\xbb\xbf"
 
 
@@ -109,3 +112,33 @@ def test_an_error_names_the_real_cause_and_no_other_format(workspace, content, n
 )
 def test_ndjson_is_accepted_however_it_begins(client, workspace, content):
     assert upload(workspace, content).status_code == 201
+
+
+@pytest.mark.usefixtures("warehouse")
+@cases("dry_run", ["false", "true"])
+def test_a_parquet_file_with_the_columns_of_posthog_is_posthogs(workspace, dry_run):
+    content = PostHog().as_parquet()
+    job = body_of(upload(workspace, content, PARQUET, dryRun=dry_run), 201)
+    assert job["format"] == "posthog"
+    answer = upload(workspace, content, PARQUET, format="parquet", dryRun=dry_run)
+    assert problem(answer) == (415, "not_parquet")
+    assert "looks like the format posthog, not parquet" in answer.json()["detail"]
+
+
+@pytest.mark.usefixtures("warehouse")
+def test_a_mapping_decides_how_a_file_with_the_columns_of_posthog_is_read(workspace):
+    columns = [
+        {"column": "timestamp", "use": "time", "unit": "text"},
+        {"column": "distinct_id", "use": "visitor"},
+        {"column": "event", "use": "event"},
+    ]
+    mapping = json.dumps({"columns": columns, "otherColumns": "ignored"})
+    job = imported(workspace, PostHog().as_parquet(), PARQUET, mapping=mapping)
+    assert (job["format"], job["rejected"]) == ("parquet", 0)
+
+
+def test_a_dry_run_of_csv_with_the_columns_of_posthog_names_its_format(workspace):
+    content = b"uuid,event,distinct_id,timestamp,properties\n1,e,v,2024-05-01 10:00:00,{}\n"
+    answer = upload(workspace, content, "text/csv", dryRun="true")
+    assert problem(answer) == (415, "not_csv")
+    assert "looks like the format posthog, not csv" in answer.json()["detail"]

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-from datetime import datetime
 from urllib.parse import quote
 
 import pytest
@@ -12,7 +11,7 @@ from tests.answers import problem
 from tests.cases import cases, full_except
 from tests.events.conftest import ndjson, upload
 from tests.events.imports.conftest import assert_faulty_rejected, between, counts, importer, stored
-from tests.events.imports.exported import PostHog, parquet
+from tests.events.imports.exported import PostHog
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
@@ -50,13 +49,8 @@ def test_csv_has_the_same_events_as_json_lines(import_posthog):
 
 
 def test_parquet_has_the_same_events_as_json_lines(import_posthog):
-    export = PostHog()
-    first = import_posthog(export.story())
-    columns = {name: [each[name] for each in export.lines] for name in export.lines[0]}
-    for name in ("properties", "person_properties"):
-        columns[name] = [json.dumps(each) for each in columns[name]]
-    columns["timestamp"] = [datetime.fromisoformat(each) for each in columns["timestamp"]]
-    again = import_posthog(parquet(columns))
+    first = import_posthog(PostHog().story())
+    again = import_posthog(PostHog().as_parquet())
     assert (again["accepted"], again["duplicates"]) == (0, first["accepted"])
     assert again["identifyLines"] == first["identifyLines"] == 4
 

@@ -12,16 +12,20 @@ from penstock.events.imports.formats.table import how_to_send
 from penstock.events.imports.formats.unpacking import unpacked_head
 
 
-async def require_format(chunks: AsyncIterator[bytes], reader: Reader) -> AsyncIterator[bytes]:
+async def require_format(
+    chunks: AsyncIterator[bytes], reader: Reader, *, is_mapped: bool
+) -> AsyncIterator[bytes]:
     """Yield the chunks unchanged. Raises `UnsupportedMedia` if they start like a file of another
     format.
+
+    is_mapped: whether the sender has stated a mapping.
     """
     head = b""
     async for chunk in chunks:
         head += chunk
         if len(head) >= 2 * HEAD_BYTES:  # An archive begins with the name of its first file.
             break
-    problem = problem_of_head(head, reader)
+    problem = problem_of_head(head, reader, is_mapped=is_mapped)
     if problem is not None:
         raise UnsupportedMedia(problem, code=f"not_{reader.name}")
     yield head
@@ -29,26 +33,34 @@ async def require_format(chunks: AsyncIterator[bytes], reader: Reader) -> AsyncI
         yield chunk
 
 
-def problem_of_head(head: bytes, reader: Reader) -> str | None:
+def problem_of_head(head: bytes, reader: Reader, *, is_mapped: bool = False) -> str | None:
     """Return why a file that begins with these bytes, as sent, is not in the reader's format.
 
-    Names the format that the file seems to have, if it is another.
+    Names the format that the file seems to have, if it is another. is_mapped: whether a person has
+    stated the mapping of the file.
     """
     try:
         content = unpacked_head(head)
     except UnreadableFile as unreadable:
         return str(unreadable)
     problem, other = reader.head_problem(content), reader_of_head(content)
-    if other is None or other.name == reader.name or not _is_other(other, reader, problem):
+    if other is None or other.name == reader.name:
         return problem
+    if not _is_other(other, reader, problem, is_mapped=is_mapped):
+        return problem
+    return looks_like(other, reader)
+
+
+def looks_like(other: Reader, reader: Reader) -> str:
+    """Return the sentence that proposes another format than the reader's."""
     return (
         f"The file looks like the format {other.name}, not {reader.name}. Send "
         f"{how_to_send(other)}, or add --from {other.name} to penstock import."
     )
 
 
-def _is_other(other: Reader, reader: Reader, problem: str | None) -> bool:
+def _is_other(other: Reader, reader: Reader, problem: str | None, *, is_mapped: bool) -> bool:
     """Whether to name the format that a file seems to have instead of the reader's own reason."""
     if other in (NDJSON, CSV, PARQUET):  # If the reader reads such files too, its reason says more.
         return problem is not None and not set(other.endings) & set(reader.endings)
-    return problem is not None or reader.mapped is None
+    return problem is not None or not is_mapped

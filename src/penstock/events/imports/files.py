@@ -100,6 +100,10 @@ class ImportFiles:
         part.rename(path)
         sync_folder(self._folder)
 
+    def change_format(self, import_id: str, file_format: str, other: str) -> None:
+        """Rename a complete file that has no job yet, because it is in another format."""
+        self._commit(self.path(import_id, file_format), self.path(import_id, other))
+
     def move(self, import_id: str, file_format: str, other: "ImportFiles") -> None:
         """Move a complete file to another folder. Does nothing if it is not in this folder."""
         target = other.path(import_id, file_format)

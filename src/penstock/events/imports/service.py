@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from penstock.accounts.members.service import require_owner
 from penstock.accounts.model import Caller, CurrentUser
 from penstock.accounts.websites.service import WebsiteService
-from penstock.base.errors import Conflict, StoreUnavailable, Unavailable
+from penstock.base.errors import Conflict, StoreUnavailable, Unavailable, UnsupportedMedia
 from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.base.gaps import Gap
 from penstock.base.ids import ImportId, WebsiteId, WorkspaceId, new_id
@@ -24,11 +24,13 @@ from penstock.events.imports.access import (
     seen_import,
     sender_of,
 )
-from penstock.events.imports.content import require_format
+from penstock.events.imports.content import looks_like, require_format
 from penstock.events.imports.dry_runs.service import DryRunService
 from penstock.events.imports.dry_runs.worker import TOPIC as DRY_RUNS_TOPIC
 from penstock.events.imports.dry_runs.worker import DryRunWorker
 from penstock.events.imports.files import ImportFiles
+from penstock.events.imports.formats.reader import Reader
+from penstock.events.imports.formats.recognition import product_of_table
 from penstock.events.imports.formats.schema import ImportMapping, OtherColumns
 from penstock.events.imports.formats.table import mapping_fault, reader_of_request
 from penstock.events.imports.mappings.service import ImportMappingService
@@ -137,10 +139,14 @@ class ImportService:
                     file = await files.save(
                         import_id,
                         reader.name,
-                        require_format(chunks, reader),
+                        require_format(chunks, reader, is_mapped=mapping is not None),
                         self._settings.max_import_bytes,
                         take_room,
                     )
+            if mapping is None:
+                reader = await to_thread.run_sync(
+                    self._reader_of_product, files, import_id, reader, query.format is not None
+                )
         except OSError as error:
             raise Unavailable(
                 f"The file cannot be written to the data folder: {error.strerror or error}.",
@@ -172,6 +178,23 @@ class ImportService:
         finally:
             worker.wake()
         return job
+
+    def _reader_of_product(
+        self, files: ImportFiles, import_id: ImportId, reader: Reader, is_stated: bool
+    ) -> Reader:
+        """Return the reader of the product whose table a complete upload is, or else its reader.
+
+        is_stated: whether the sender has named the format. Raises `UnsupportedMedia` if it is
+        another.
+        """
+        product = product_of_table(files.path(import_id, reader.name), reader)
+        if product is None:
+            return reader
+        if is_stated:
+            files.remove(import_id)
+            raise UnsupportedMedia(looks_like(product, reader), code=f"not_{reader.name}")
+        files.change_format(import_id, reader.name, product.name)
+        return product
 
     def _require_room_for_upload(self, sender: Caller, is_staged: bool) -> None:
         with self._database.read() as db:

@@ -1,10 +1,12 @@
 // Guesses the format of an import from the name and the first bytes of its file.
 const HEAD_BYTES = 16_384;
+const SCHEMA_BYTES = 262_144;
 const GZIP = [0x1f, 0x8b];
 const ZIP = [0x50, 0x4b, 0x03, 0x04];
 // Beginnings of files that only the server reads: Zstandard, ZIP and UTF-16.
 const UNREADABLE_HERE = [[0x28, 0xb5, 0x2f, 0xfd], ZIP, [0xff, 0xfe], [0xfe, 0xff]];
 const PARQUET = [0x50, 0x41, 0x52, 0x31];
+const POSTHOG_COLUMNS = ["uuid", "event", "distinct_id", "properties", "timestamp"];
 const SEGMENT_CALLS = ["track", "page", "screen", "identify", "group", "alias"];
 
 const startsWith = (bytes, magic) => magic.every((byte, at) => bytes[at] === byte);
@@ -46,10 +48,22 @@ export async function guessFormat(file, formats, chosen) {
   const byName = [chosen, ...Object.keys(formats)].find(fits);
   const bytes = new Uint8Array(await file.slice(0, 4).arrayBuffer());
   if (startsWith(bytes, ZIP)) return byName ?? "amplitude";
-  if (startsWith(bytes, PARQUET)) return chosen === "posthog" ? chosen : "parquet";
+  if (startsWith(bytes, PARQUET))
+    return (await namesColumns(file, POSTHOG_COLUMNS)) ? "posthog" : "parquet";
   const start = await headOf(file);
   const byContent = start && formatOf(start);
   return byContent && byContent in formats ? byContent : byName;
+}
+
+// Tells whether a Parquet file has columns of these names. They are at the start of its last part,
+// whose size precedes the last four bytes. A byte with the length precedes each name.
+async function namesColumns(file, names) {
+  const tail = new DataView(await file.slice(-8).arrayBuffer());
+  if (tail.byteLength < 8) return false;
+  const start = file.size - 8 - tail.getUint32(0, true);
+  const schema = await file.slice(start, start + SCHEMA_BYTES).arrayBuffer();
+  const text = new TextDecoder("latin1").decode(schema);
+  return names.every((name) => text.includes(`\x18${String.fromCharCode(name.length)}${name}`));
 }
 
 function formatOf(start) {

@@ -7,7 +7,7 @@ of a row stands for the number of its line.
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -58,6 +58,13 @@ _PIPE_BYTES = 256 * 1024
 _MAX_ROWS = 100_000_000
 _ENVIRONMENT = ("PATH", "PYTHONPATH", "TMPDIR", "LANG")
 """Variables that the process gets. The others may be secrets."""
+_TAIL_BYTES, _MAX_SCHEMA_BYTES = 8, 256 * 1024
+"""Size of the end of a file, which states the size of the part before it, and how much of that part
+is searched for names of columns.
+"""
+_MIN_BYTES = len(MAGIC) + _TAIL_BYTES
+_NAME = b"\x18"
+"""The byte before the length and the text of a column's name."""
 _DAMAGED = "The file cannot be read: the process that read it ended. It may be damaged."
 
 
@@ -69,6 +76,24 @@ def is_parquet(path: Path) -> bool:
     """Whether a file begins like a Parquet file."""
     with path.open("rb") as file:
         return file.read(len(MAGIC)) == MAGIC
+
+
+def names_columns(path: Path, names: Collection[str]) -> bool:
+    """Whether a file is Parquet with columns of these names.
+
+    Looks for the names at the start of the file's last part, without reading anything else. names:
+    shorter than 128 bytes.
+    """
+    with path.open("rb") as file:
+        if file.read(len(MAGIC)) != MAGIC or file.seek(0, os.SEEK_END) < _MIN_BYTES:
+            return False
+        end = file.seek(-_TAIL_BYTES, os.SEEK_END)
+        schema_bytes = int.from_bytes(file.read(4), "little")
+        if file.read() != MAGIC or schema_bytes > end:
+            return False
+        file.seek(end - schema_bytes)
+        schema = file.read(min(schema_bytes, _MAX_SCHEMA_BYTES))
+    return all(_NAME + bytes([len(name)]) + name.encode() in schema for name in names)
 
 
 def parquet_rows(path: Path, limits: ReaderLimits, read_names: ReadNames) -> Iterator[Row]:

@@ -1,4 +1,6 @@
-"""Recognises the format of a file by its first bytes."""
+"""Recognises the format of a file by its first bytes, and a product's table by its columns."""
+
+from pathlib import Path
 
 from msgspec import DecodeError, Raw, json
 
@@ -7,7 +9,7 @@ from penstock.events.imports.formats.amplitude import AMPLITUDE
 from penstock.events.imports.formats.csv_rows import CSV
 from penstock.events.imports.formats.mixpanel import MIXPANEL
 from penstock.events.imports.formats.ndjson import NDJSON
-from penstock.events.imports.formats.parquet import MAGIC, PARQUET
+from penstock.events.imports.formats.parquet import MAGIC, PARQUET, names_columns
 from penstock.events.imports.formats.posthog import POSTHOG
 from penstock.events.imports.formats.reader import Reader
 from penstock.events.imports.formats.segment import SEGMENT
@@ -22,6 +24,8 @@ _FIELDS = (
 """Fields that only the lines of a format have."""
 _MIXPANEL_FIELDS, _NDJSON_FIELDS = {"event", "properties"}, {"type", "timestamp"}
 _POSTHOG_COLUMNS = {"event", "distinct_id", "timestamp"}
+_TABLES = ((POSTHOG, ("uuid", "event", "distinct_id", "properties", "timestamp")),)
+"""Columns that only the Parquet files of a product have."""
 
 
 def reader_of_head(head: bytes) -> Reader | None:
@@ -39,6 +43,16 @@ def reader_of_head(head: bytes) -> Reader | None:
     if len(columns) < 2 or line.startswith(b"["):
         return None
     return POSTHOG if columns >= _POSTHOG_COLUMNS else CSV
+
+
+def product_of_table(path: Path, reader: Reader) -> Reader | None:
+    """Return the reader of the product that wrote a Parquet file; None if that is not clear.
+
+    reader: the reader of the file's format.
+    """
+    if reader.name != PARQUET.name:
+        return None
+    return next((product for product, own in _TABLES if names_columns(path, own)), None)
 
 
 def _reader_of_object(line: bytes) -> Reader | None:
