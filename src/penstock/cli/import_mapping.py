@@ -43,6 +43,7 @@ _HELP = f"""\
 # use = "attempt"     an ID of a journey, such as an order; becomes a property with text
 # use = "property"    a property: name = "plan" renames it, and type = "number", "boolean", "json"
 #                     or "text" converts it
+#                     or "text" converts it. decimal = "comma" reads 1.234,50
 # use = "properties"  a JSON object with properties
 # use = "field"       one of the fields, name = "..." : {", ".join(FIELDS)}
 # use = "ignored"     not imported
@@ -115,7 +116,7 @@ def guess(file: Path, reader: Reader, target: Path) -> None:
 
 
 def _described(column: MappedColumn) -> str:
-    values = (column.unit, column.format, column.name, column.type)
+    values = (column.unit, column.format, column.name, column.type, column.decimal)
     return " ".join([column.use, *(f"({value})" for value in values if value is not None)])
 
 

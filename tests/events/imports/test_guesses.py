@@ -16,7 +16,7 @@ def guess(header, *rows):
 
 
 def described(column):
-    parts = (column.use, column.unit, column.format, column.name, column.type)
+    parts = (column.use, column.unit, column.format, column.name, column.type, column.decimal)
     return " ".join(str(part) for part in parts if part is not None)
 
 
@@ -89,7 +89,14 @@ def test_the_unit_and_the_format_of_times_are_guessed_from_their_values(values, 
         ("code", "007", "property"),
         ("score", "007", "property"),
         ("score", "-0.5", "property number"),
-        ("score", "1,5", "property"),
+        ("score", "1,5", "property number comma"),
+        ("score", "1.234,50", "property number comma"),
+        ("score", "1,234.50", "property number"),
+        ("score", "€ 12", "property number"),
+        ("score", "-3,50 €", "property number comma"),
+        ("score", "SKU 12", "property"),
+        ("score", "0,12,3", "property"),
+        ("ip", "192.168.100.200", "property"),
         ("Unnamed: 0", "1", "ignored"),
         ("a" * 300, "1", "ignored"),
         ("count", 5, "property"),
@@ -97,6 +104,15 @@ def test_the_unit_and_the_format_of_times_are_guessed_from_their_values(values, 
 )
 def test_the_use_of_a_column_is_guessed_from_its_name_and_values(column, value, use):
     assert guess([column], [value]) == {column: use}
+
+
+def test_the_other_columns_say_which_mark_of_a_number_is_decimal():
+    assert guess(["total", "tax"], ["1.234", "241,15"]) == {
+        "total": "property number comma", "tax": "property number comma",
+    }  # fmt: skip
+    assert guess(["total", "tax"], ["1.234", "241.15"]) == {
+        "total": "property number", "tax": "property number",
+    }  # fmt: skip
 
 
 def test_an_id_on_several_events_of_one_person_is_guessed_as_the_attempt():

@@ -12,7 +12,7 @@ from tests.answers import body_of, problem
 from tests.cases import cases, full_except
 from tests.events.conftest import imported, upload
 from tests.events.imports.conftest import counts, rejects, stored
-from tests.events.imports.exported import Table
+from tests.events.imports.exported import Table, parquet
 
 try:
     from compression import zstd
@@ -90,6 +90,59 @@ def test_times_have_the_unit_format_and_zone_of_the_mapping(
     assert stored(services, workspace.website_id, "toUnixTimestamp64Milli(occurred_at)") == [
         expected_ms
     ]
+
+
+@pytest.mark.usefixtures("warehouse")
+@pytest.mark.parametrize(
+    ("decimal", "cell", "number"),
+    [
+        ("comma", "241,15", "241.15"),
+        ("comma", "1.234,50", "1234.5"),
+        ("comma", "-1.234.567", "-1234567"),
+        ("comma", "12,5 €", "12.5"),
+        ("point", "€ 12", "12"),
+        ("point", "1,234.50", "1234.5"),
+        (None, "CHF 1'234", "1234"),
+    ],
+)
+def test_numbers_may_have_decimal_commas_thousands_marks_and_currencies(
+    import_table, workspace, services, decimal, cell, number
+):
+    total = column("total", "property", type="number")
+    total |= {"decimal": decimal} if decimal else {}
+    import_table(f'ts;u;e;total\n1714557600;1;a;"{cell}"\n', mapping(total))
+    assert stored(services, workspace.website_id, "properties") == [f'{{"total":{number}}}']
+
+
+@cases("cell", ["19,99", "1.2.3", "€", "12 apples", "1,23,4"])
+def test_another_text_is_no_number_and_the_error_says_how_to_write_it(import_table, client, cell):
+    sent = mapping(column("total", "property", type="number"))
+    job = import_table(f'ts;u;e;total\n1714557600;1;a;"{cell}"\n', sent)
+    [reject] = rejects(client, job)
+    assert "such as 19.99 or 1,234.50" in reject["errors"][0]["message"]
+
+
+@pytest.mark.usefixtures("warehouse")
+def test_an_id_that_was_written_as_a_float_is_the_whole_number(import_table, workspace, services):
+    sent = mapping(column("row", "field", name="dedupeKey"))
+    rows = ["1714557600,17.0,a,1.0", "1714557601,17,b,2", "1714557602,17.5,c,3"]
+    assert counts(import_table("\n".join(["ts,u,e,row", *rows]), sent)) == (4, 3, 0, 0)
+    assert stored(services, workspace.website_id, "user_id") == ["17", "17", "17.5"]
+
+
+def test_a_float_of_2_to_the_53_is_no_id(import_table, client):
+    """143349558619761321 and 143349558619761330 are the same floating-point number."""
+    sent = mapping(column("row", "field", name="dedupeKey"))
+    columns = {
+        "ts": [1714557600] * 3, "e": ["a"] * 3, "row": [1.0, 2.0, 143349558619761321.0],
+        "u": [143349558619761321.0, 143349558619761330.0, 17.0],
+    }  # fmt: skip
+    texts = ["ts,u,e,row", "1714557600,143349558619761312.0,a,1", "1714557600,1.4335E+17,a,2"]
+    job = import_table(parquet(columns), sent, format="parquet")
+    for field, reject in zip(["u", "u", "row"], rejects(client, job), strict=True):
+        assert reject["errors"][0]["field"] == field
+        assert "whose last digits are lost" in reject["errors"][0]["message"]
+    assert import_table("\n".join(texts), sent)["rejected"] == 2
 
 
 FAULTY = [
@@ -195,6 +248,7 @@ def test_one_name_may_be_that_of_all_events_and_other_columns_have_one_use(
         (mapping(column("x", "time", "hours")), "mapping.columns[3].unit"),
         (mapping(column("x", "field", name="height")), "mapping.columns[3].name"),
         (mapping(column("x", "property", name="$x")), "mapping.columns[3].name"),
+        (mapping(column("x", "property", decimal="comma")), "mapping.columns[3].decimal"),
         (mapping(timezone="Mars"), "mapping.timezone"),
         (mapping(eventName="a"), "mapping.eventName"),
         (mapping(column("x" * 31_000, "ignored")), "mapping"),

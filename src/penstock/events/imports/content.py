@@ -52,7 +52,7 @@ def problem_of_head(head: bytes, reader: Reader, *, is_mapped: bool = False) -> 
 
 
 def looks_like(other: Reader, reader: Reader) -> str:
-    """Return the sentence that proposes another format than the reader's."""
+    """Return the sentence that proposes the format `other` instead of the reader's."""
     return (
         f"The file looks like the format {other.name}, not {reader.name}. Send "
         f"{how_to_send(other)}, or add --from {other.name} to penstock import."

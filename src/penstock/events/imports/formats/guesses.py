@@ -6,11 +6,13 @@ from typing import Any, NamedTuple
 
 from penstock.base.errors import Malformed
 from penstock.base.event_limits import MAX_PROPERTY_KEYS
-from penstock.base.patterns import is_decimal
+from penstock.base.patterns import is_decimal, is_digits
+from penstock.events.imports.formats.numbers import read_number
 from penstock.events.imports.formats.reader import SAMPLE_ROWS, Sample, has_too_many_values
 from penstock.events.imports.formats.schema import (
     FIELDS,
     MAX_COLUMNS,
+    DecimalMark,
     ImportMapping,
     MappedColumn,
     TimeUnit,
@@ -77,8 +79,12 @@ _FIELD_NAMES = {
     "sessionid": "externalSessionId",
 }  # fmt: skip
 _DEVICES = {"desktop", "mobile", "tablet", "phone", "smartphone", "tv", "console", "other"}
-_NAME_ENDINGS_OF_TEXT = ("id", "code", "zip", "phone", "number", "no", "postcode", "key", "sku")
+_NAME_ENDINGS_OF_TEXT = (
+    "id", "code", "zip", "phone", "number", "no", "postcode", "key", "sku", "ip", "address",
+    "version",
+)  # fmt: skip
 """Endings of names whose digits are not a quantity."""
+_MAX_QUANTITY_CHARS = 30
 _MAX_FORMATTED = 10
 """Maximum number of columns that are compared with all formats. Compiling a format takes time."""
 _FORMATS = tuple(
@@ -120,7 +126,10 @@ def guess_mapping(sample: Sample) -> ImportMapping:
         _guess_named(columns, uses, use, names, fits)
     _guess_fields(columns, uses)
     _guess_attempt(columns, uses, sample)
-    return ImportMapping(columns=_unique(uses.get(each.name) or _other(each) for each in columns))
+    has_commas = _has_decimal_commas(columns)
+    return ImportMapping(
+        columns=_unique(uses.get(each.name) or _other(each, has_commas) for each in columns)
+    )
 
 
 def _column(sample: Sample, index: int) -> _Column:
@@ -321,33 +330,65 @@ def _joins_events(sample: Sample, column: int, person: int, event: int) -> bool:
     )
 
 
-def _other(column: _Column) -> MappedColumn:
+def _has_decimal_commas(columns: Sequence[_Column]) -> bool:
+    """Whether the table writes decimal commas: some column has no other reading, and none excludes
+    this one.
+    """
+    marks = [marks for each in columns if len(marks := _decimal_marks(each)) == 1]
+    return bool(marks) and all(each == [DecimalMark.COMMA] for each in marks)
+
+
+def _decimal_marks(column: _Column) -> list[DecimalMark]:
+    """Return the decimal marks with which all values of a column are numbers."""
+    values = column.values
+    if not values or column.words.endswith(_NAME_ENDINGS_OF_TEXT):
+        return []
+    return [mark for mark in DecimalMark if all(_is_quantity(value, mark) for value in values)]
+
+
+def _other(column: _Column, has_commas: bool) -> MappedColumn:
     name = column.name.lstrip(RESERVED_PREFIX)
     is_named = bool(name) and not has_controls(name) and len(name) <= _MAX_NAME_CHARS
     if not is_named or column.words.startswith("unnamed"):
         return MappedColumn(column=column.name, use=Use.IGNORED)
-    return MappedColumn(column=column.name, use=Use.PROPERTY, type=_value_type(column))
+    marks = _decimal_marks(column)
+    is_comma = marks == [DecimalMark.COMMA] or (
+        has_commas
+        and len(marks) > 1
+        and any("." in value or "," in value for value in column.values)
+    )
+    return MappedColumn(
+        column=column.name,
+        use=Use.PROPERTY,
+        type=ValueType.NUMBER if marks else _value_type(column),
+        decimal=DecimalMark.COMMA if is_comma else None,
+    )
 
 
 def _value_type(column: _Column) -> ValueType | None:
-    """Return the type of a property's values. The type of values that are not text is known."""
+    """Return the type of a property's values that are not numbers in text. The type of values that
+    are not text is known.
+    """
     values = column.values
     if not values or not all(isinstance(value, str) for value in values):
         return None
     if {value.lower() for value in values} <= {"true", "false"}:
         return ValueType.BOOLEAN
-    if all(_is_container(value) for value in values):
-        return ValueType.JSON
-    if column.words.endswith(_NAME_ENDINGS_OF_TEXT):
-        return None
-    is_number = all(_is_quantity(value) for value in values)
-    return ValueType.NUMBER if is_number else None
+    return ValueType.JSON if all(_is_container(value) for value in values) else None
 
 
-def _is_quantity(text: str) -> bool:
+def _is_quantity(value: Any, mark: DecimalMark) -> bool:
     """Whether a text is a number. Digits after a leading zero are a code, such as 007."""
-    digits = text.removeprefix("-")
-    return len(text) <= 30 and is_decimal(text) and (digits[:1] != "0" or digits[:2] in ("0", "0."))
+    if not isinstance(value, str) or len(value) > _MAX_QUANTITY_CHARS:
+        return False
+    digits = value[value.find("0") :] if value.lstrip("-")[:1] == "0" else ""
+    if len(digits) > 1 and is_digits(digits[1]):
+        return False
+    try:
+        read_number(value, mark)
+    except ValueError:
+        return False
+    return True
 
 
 def _unique(columns: Iterable[MappedColumn]) -> list[MappedColumn]:

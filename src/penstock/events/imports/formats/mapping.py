@@ -10,8 +10,8 @@ from msgspec import json
 
 from penstock.base.clock import LATEST_MS, iso
 from penstock.base.errors import Fault, Malformed
-from penstock.base.patterns import is_decimal
 from penstock.events.imports.formats.exports import without_signs
+from penstock.events.imports.formats.numbers import read_id, read_number
 from penstock.events.imports.formats.reader import (
     SAMPLE_ROWS,
     TOO_MANY_VALUES,
@@ -22,6 +22,7 @@ from penstock.events.imports.formats.reader import (
 )
 from penstock.events.imports.formats.schema import (
     MAX_COLUMN_CHARS,
+    DecimalMark,
     ImportMapping,
     MappedColumn,
     OtherColumns,
@@ -46,7 +47,7 @@ _LINE_FIELDS = {Use.VISITOR: "visitorId", Use.USER: "userId", Use.EVENT: "name",
 _BOOLEANS = {"true": True, "t": True, "yes": True, "1": True} | {
     "false": False, "f": False, "no": False, "0": False,
 }  # fmt: skip
-_MAX_NUMBER_CHARS = 40
+_ID_FIELDS = ("externalSessionId", "dedupeKey", "transactionId")
 _PRODUCT = "file"
 """Prefix of a property whose name without `$` is taken."""
 HOW_TO_MAP = (
@@ -184,13 +185,15 @@ def _convert(column: MappedColumn, mapping: ImportMapping) -> _Convert:
             unit = column.unit or TimeUnit.TEXT
             return partial(_time, unit, column.format, ZoneInfo(mapping.timezone))
         case Use.VISITOR | Use.USER | Use.ATTEMPT:
-            return _id
+            return read_id
         case Use.TYPE:
             return _type
         case Use.PROPERTIES:
             return _object
-        case Use.FIELD if column.name == "amount":
-            return _number
+        case Use.FIELD if column.name in _ID_FIELDS:
+            return read_id
+        case _ if column.has_numbers:
+            return partial(_number, column.decimal or DecimalMark.POINT)
         case Use.PROPERTY:
             return _PROPERTY_TYPES.get(column.type, _as_in_file)
     return _text
@@ -207,15 +210,6 @@ def _time(unit: TimeUnit, time_format: str | None, zone: ZoneInfo, cell: Any) ->
     return iso(at_ms)
 
 
-def _id(cell: Any) -> str:
-    """Return an ID as text. A table may store whole numbers as floats, if other cells are empty."""
-    if isinstance(cell, float) and cell.is_integer():
-        return str(int(cell))
-    if isinstance(cell, bool) or not isinstance(cell, str | int):
-        raise ValueError("An ID must be a text or a whole number.")
-    return str(cell)
-
-
 def _type(cell: Any) -> str:
     return _text(cell).strip().lower()
 
@@ -226,13 +220,10 @@ def _text(cell: Any) -> str:
     return str(cell) if type(cell) is int else json.encode(cell).decode()
 
 
-def _number(cell: Any) -> int | float:
+def _number(mark: DecimalMark, cell: Any) -> int | float:
     if isinstance(cell, int | float) and not isinstance(cell, bool):
         return cell
-    text = cell.strip() if isinstance(cell, str) else ""
-    if len(text) > _MAX_NUMBER_CHARS or not is_decimal(text):
-        raise ValueError("Must be a number, such as 19.99.")
-    return float(text) if "." in text else int(text)
+    return read_number(cell if isinstance(cell, str) else "", mark)
 
 
 def _boolean(cell: Any) -> bool:
@@ -267,7 +258,6 @@ def _as_in_file(cell: Any) -> Any:
 
 _PROPERTY_TYPES: dict[ValueType | None, _Convert] = {
     ValueType.TEXT: _text,
-    ValueType.NUMBER: _number,
     ValueType.BOOLEAN: _boolean,
     ValueType.JSON: _json,
 }

@@ -198,6 +198,13 @@ class ValueType(StrEnum):
     JSON = "json"
 
 
+class DecimalMark(StrEnum):
+    """The character before the fraction of a number in text. The other separates thousands."""
+
+    POINT = "point"
+    COMMA = "comma"
+
+
 class OtherColumns(StrEnum):
     """The use of all columns that a mapping does not list."""
 
@@ -280,6 +287,21 @@ class MappedColumn(Input):
         ),
     ] = None
 
+    decimal: Annotated[
+        DecimalMark | None,
+        Field(
+            strict=False,
+            description="Decimal mark of numbers in text, for the type `number` and the field "
+            "`amount`: `point`, as in 1,234.50, or `comma`, as in 1.234,50. By default, `point`.",
+        ),
+    ] = None
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether the values become numbers."""
+        is_amount = self.use is Use.FIELD and self.name == "amount"
+        return is_amount or (self.use is Use.PROPERTY and self.type is ValueType.NUMBER)
+
     @property
     def property_name(self) -> str:
         """The name of the property, for the uses `attempt` and `property`."""
@@ -303,6 +325,9 @@ class MappedColumn(Input):
                 faults.append(Fault(field, "not_for_use", message))
         if self.format is not None and self.unit is not TimeUnit.TEXT:
             faults.append(Fault("format", "not_for_unit", "Only the unit text has a format."))
+        if self.decimal is not None and not self.has_numbers:
+            message = "Only numbers have a decimal mark. Choose the type number."
+            faults.append(Fault("decimal", "not_for_type", message))
         if self.use in (Use.ATTEMPT, Use.PROPERTY):
             if self.property_name.startswith(RESERVED_PREFIX):
                 message = "Names with $ are reserved for Penstock's own fields; use another name."

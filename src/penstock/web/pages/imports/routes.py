@@ -13,7 +13,7 @@ from penstock.disk.service import DiskService
 from penstock.events.deletions.model import STEPS, Deletion, DeletionState
 from penstock.events.deletions.service import DeletionService
 from penstock.events.imports.dry_runs.service import DryRunService
-from penstock.events.imports.formats.schema import TimeUnit, Use, ValueType
+from penstock.events.imports.formats.schema import DecimalMark, TimeUnit, Use, ValueType
 from penstock.events.imports.formats.table import READERS
 from penstock.events.imports.formats.unpacking import COMPRESSED_ENDINGS
 from penstock.events.imports.mappings.service import ImportMappingService
@@ -52,6 +52,7 @@ _TYPES = (
     (ValueType.BOOLEAN, "True or false"),
     (ValueType.JSON, "JSON"),
 )
+_DECIMALS = (("", "Point, as in 1,234.50"), (DecimalMark.COMMA, "Comma, as in 1.234,50"))
 
 _FILE_KINDS = {
     FileKind.UPLOADS: "Uploads in progress",
@@ -117,6 +118,7 @@ def read_import(
         uses=_USES,
         units=_UNITS,
         types=_TYPES,
+        decimals=_DECIMALS,
         formats={reader.name: reader.description for reader in READERS},
     )
 
