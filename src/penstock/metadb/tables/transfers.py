@@ -87,6 +87,7 @@ imports = Table(
     required(
         "revision", BigInteger, server_default="1", comment="rises with each change of the mapping"
     ),
+    Column("timezone", Text, comment="of times without an offset; unset: UTC"),
     Index(None, "workspace_id", "created_at"),
     Index(None, "website_id", "created_at"),
     Index(None, "state"),
