@@ -140,6 +140,19 @@ def test_what_would_be_rejected_is_said_with_the_first_line_of_each_reason(tmp_p
     assert output[at + 2].startswith("  1 line, the first is line 2. ")
 
 
+def test_it_is_said_that_the_import_would_stop(tmp_path):
+    line = json.dumps(event("a", "v", 1)).encode()
+    faulty = line.replace(b"2024", b"never") + b"\nnonsense\n"
+    content = (line + b"\n") * 3 + faulty * 5_001 + line
+    code, output, error = dry_run(tmp_path / "past.ndjson", content, "ndjson")
+    assert (code, output[0]) == (1, "Dry run, nothing was stored. 3 events of 1 visitor.")
+    assert error.endswith(
+        "penstock: the import would fail after line 10,003: The import would stop after 10,000 "
+        "rejected lines, more than 50 % of those read. Correct the file, or choose another "
+        "format.\n"
+    )
+
+
 def test_what_does_not_fit_is_said_with_its_number_of_lines(tmp_path):
     deep = {"a": {"a": {"a": {"a": {"a": 1}}}}}
     line = {

@@ -13,6 +13,7 @@ from penstock.base.event_limits import (
 from tests.answers import body_of
 from tests.events.conftest import imported, ndjson, upload
 from tests.events.imports.conftest import counts, rejects, stored
+from tests.events.imports.exported import parquet
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("warehouse")
@@ -162,6 +163,19 @@ def test_traits_keep_what_fits(workspace):
     traits = workspace.client.get("/api/visitors/u").json()["user"]["traits"]
     assert (traits["plan"], traits["bio"][-1]) == ("pro", "…")
     assert traits["deep"] == nested(4, '{"a":{"a":{"a":"x"}}}')
+
+
+def test_events_in_parquet_and_csv_of_posthog_keep_what_fits(workspace, services):
+    own = {"list": nested(6), "title": "t" * 9_000}
+    line = PRODUCTS["posthog"](own) | {"uuid": "u", "properties": json.dumps(own)}
+    cell = line["properties"].replace('"', '""')
+    table = f'event,distinct_id,timestamp,uuid,properties\ne,v,{AT},u,"{cell}"\n'.encode()
+    for content in (parquet({name: [value] for name, value in line.items()}), table):
+        job = imported(workspace, content, "text/plain", format="posthog")
+        codes = {warning["code"]: warning["lines"] for warning in job["warnings"]}
+        assert (job["rejected"], codes) == (0, {"nested_as_text": 1, "text_cut": 1})
+    [text] = stored(services, workspace.website_id, "properties")
+    assert json.loads(text)["list"] == nested(4, '{"a":{"a":"x"}}')
 
 
 def test_a_line_beyond_the_budget_of_values_is_rejected_unread(workspace, product):

@@ -136,7 +136,7 @@ def csv_rows(path: Path, limits: ReaderLimits, read_names: ReadNames) -> Iterato
 def _read_header(line: bytes, read_names: ReadNames, separator: str | None) -> _Header:
     """Read the header. Raises `UnreadableFile` if the line is not a header.
 
-    separator: the one that the file states, if any.
+    separator: the separator that the file states, if any.
     """
     text = line.decode("utf-8", "replace").strip("\r\n")
     separator = separator or separator_of(text)

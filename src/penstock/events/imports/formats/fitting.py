@@ -27,13 +27,14 @@ KEYS_LEFT_OUT, VALUES_LEFT_OUT = "keys_left_out", "values_left_out"
 """Codes of warnings: what did not fit."""
 _FEATURE_FLAG = "feature/"
 """Beginning of a property with a feature flag of PostHog, whose name was `$feature/...`."""
-_MAX_ADDRESS_BYTES = MAX_EVENT_BYTES // 4
-"""Maximum size of a path or URL here. Both are cut further once the URL's campaign was read."""
 _MAX_BYTES = {
-    "path": _MAX_ADDRESS_BYTES,
-    "url": _MAX_ADDRESS_BYTES,
+    "url": 24 * 1024,
+    "path": 20 * 1024,
     **dict.fromkeys(("referrer", "title", *UTM), MAX_STRING_BYTES),
 }
+"""Maximum size of texts here. URL and path are cut further once the URL's campaign was read and the
+path is canonical.
+"""
 _NAMES = ("name", "screen")
 _FEW_BRACKETS = 2 + MAX_PROPERTY_DEPTH - 1
 """A line with this many opening brackets has no part that is nested too deeply."""
@@ -42,8 +43,8 @@ _FEW_BRACKETS = 2 + MAX_PROPERTY_DEPTH - 1
 def fitted(row: Row, translated: Mapping[str, Any]) -> Row:
     """Return the row of a translated line, with an event within the limits where possible.
 
-    What can never be stored, such as NUL characters or too many values, stays, so that the line is
-    rejected. translated: the fields of the line.
+    Content that can never be stored, such as NUL characters or too many values, stays, so that the
+    line is rejected. translated: the fields of the line.
     """
     text = row.content
     if _fits(text, translated) or has_too_many_values(text):
