@@ -10,7 +10,7 @@ from penstock.events.imports.mappings.service import ImportMappingService
 from penstock.funnels.goals.service import GoalService
 from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.segments.service import SavedSegmentService
-from penstock.named_records import RevisedRecords
+from penstock.named_records.service import RevisedRecords
 from tests.conftest import ShiftedClock
 from tests.funnels.answers import code
 from tests.records import create

@@ -37,7 +37,7 @@ from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields
 from penstock.metadb.database import Database
 from penstock.metadb.named import add_named, change_named
 from penstock.metadb.tables import funnels
-from penstock.named_records import RevisedRecords
+from penstock.named_records.service import RevisedRecords
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -51,7 +51,7 @@ from penstock.metadb.database import Database
 from penstock.metadb.named import change_named, delete_named, unique_name
 from penstock.metadb.person import Person, StoredRecord
 from penstock.metadb.tables import saved_cohorts
-from penstock.named_records import NamedRecords
+from penstock.named_records.service import NamedRecords
 from penstock.warehouse.client import Warehouse
 from penstock.warehouse.queries import load
 

@@ -16,7 +16,7 @@ from penstock.http.bodies import parse_model
 from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields
 from penstock.metadb.database import Database
 from penstock.metadb.tables import segments
-from penstock.named_records import RevisedRecords
+from penstock.named_records.service import RevisedRecords
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -16,7 +16,7 @@ from penstock.events.imports.mappings.schema import (
 )
 from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields
 from penstock.metadb.tables import import_mappings
-from penstock.named_records import RevisedRecords
+from penstock.named_records.service import RevisedRecords
 
 
 class ImportMappingService(RevisedRecords[SavedMappingRecord]):
