@@ -301,6 +301,25 @@ class SearchQuery(PageQuery):
     ] = ""
 
 
+class NamedInput(Input):
+    """A new record with a name."""
+
+    name: Name
+
+
+class NamedChange(Input):
+    """Changes to a record with a name. Fields that are left out keep their values."""
+
+    name: Annotated[Name | None, OMITTABLE] = None
+
+    @field_validator("*")
+    @classmethod
+    def _reject_null(cls, value: object) -> object:
+        if value is None:
+            raise RuleBroken("not_null", "Must not be null. Leave the field out to keep its value.")
+        return value
+
+
 class RulesBroken(ValueError):
     """Raised in a pydantic validator if the value breaks several rules.
 

@@ -6,7 +6,7 @@ from pydantic import Field, ValidatorFunctionWrapHandler, field_validator
 
 from penstock.funnels.definitions.cost import MatchCost, cost_fault, match_units, read_match
 from penstock.funnels.definitions.schema import GOAL, MatchIn, MatchTypeIn
-from penstock.http.schema import OMITTABLE, Input, Name, RuleBroken, RulesBroken
+from penstock.http.schema import OMITTABLE, Name, NamedChange, NamedInput, RuleBroken, RulesBroken
 
 
 class GoalMatchIn(MatchIn):
@@ -30,12 +30,11 @@ class GoalMatchIn(MatchIn):
         return validate(filters)
 
 
-class GoalIn(Input):
-    name: Name
+class GoalIn(NamedInput):
     match: GoalMatchIn
 
 
-class GoalChange(Input):
+class GoalChange(NamedChange):
     """Changes to a goal. Fields that are left out keep their values."""
 
     name: Annotated[
@@ -48,10 +47,3 @@ class GoalChange(Input):
         Field(description="A new match, which replaces the old one."),
         OMITTABLE,
     ] = None
-
-    @field_validator("name", "match")
-    @classmethod
-    def _reject_null(cls, value: object) -> object:
-        if value is None:
-            raise RuleBroken("not_null", "Must not be null. Leave the field out to keep its value.")
-        return value

@@ -2,36 +2,27 @@
 
 from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from penstock.funnels.definitions.filter_lists import SegmentFilters
 from penstock.funnels.definitions.schema import SavedFilter
-from penstock.http.schema import OMITTABLE, Input, Name, Record, RuleBroken
+from penstock.http.schema import OMITTABLE, NamedChange, NamedInput, Record
 
 
-class SegmentIn(Input):
+class SegmentIn(NamedInput):
     """A new segment. filters: conditions on the entry event, which must all hold."""
 
-    name: Name
     filters: SegmentFilters
 
 
-class SegmentChange(Input):
+class SegmentChange(NamedChange):
     """Changes to a segment. Fields that are left out keep their values."""
 
-    name: Annotated[Name | None, OMITTABLE] = None
     filters: Annotated[
         SegmentFilters | None,
         Field(description="New filters, which replace the old ones."),
         OMITTABLE,
     ] = None
-
-    @field_validator("name", "filters")
-    @classmethod
-    def _reject_null(cls, value: object) -> object:
-        if value is None:
-            raise RuleBroken("not_null", "Must not be null. Leave the field out to keep its value.")
-        return value
 
 
 class SavedSegmentRecord(Record):

@@ -2,35 +2,26 @@
 
 from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from penstock.events.imports.formats.schema import CompleteMapping, ImportMapping
-from penstock.http.schema import OMITTABLE, Input, Iso, Name, Record, RuleBroken
+from penstock.http.schema import OMITTABLE, Iso, NamedChange, NamedInput, Record
 
 
-class SavedMappingIn(Input):
+class SavedMappingIn(NamedInput):
     """A new saved mapping."""
 
-    name: Name
     mapping: CompleteMapping
 
 
-class SavedMappingChange(Input):
+class SavedMappingChange(NamedChange):
     """Changes to a saved mapping. Fields that are left out keep their values."""
 
-    name: Annotated[Name | None, OMITTABLE] = None
     mapping: Annotated[
         CompleteMapping | None,
         Field(description="A new mapping, which replaces the old one."),
         OMITTABLE,
     ] = None
-
-    @field_validator("name", "mapping")
-    @classmethod
-    def _reject_null(cls, value: object) -> object:
-        if value is None:
-            raise RuleBroken("not_null", "Must not be null. Leave the field out to keep its value.")
-        return value
 
 
 class SavedMappingRecord(Record):
