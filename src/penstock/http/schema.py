@@ -7,7 +7,7 @@ as the contract requires.
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Annotated, Any, Self, cast, get_args
+from typing import Annotated, Any, Self, TypeVar, cast, get_args
 
 from pydantic import (
     AfterValidator,
@@ -31,6 +31,8 @@ from penstock.base.hidden_text import has_hidden_text
 from penstock.base.paging import MAX_PAGE_SIZE, Page
 from penstock.base.patterns import is_integer
 from penstock.base.wording import listed
+
+T = TypeVar("T")
 
 _CODES: Mapping[str, str] = {
     "missing": "required",
@@ -257,7 +259,17 @@ def _drop_default(schema: JsonDict) -> None:
 
 
 OMITTABLE = Field(json_schema_extra=_drop_default)
-"""A field in a change. If it is omitted, the stored value stays. Null is not allowed."""
+"""A field that clients leave out instead of sending null."""
+
+
+def _reject_null(value: T) -> T:
+    if value is None:
+        raise RuleBroken("not_null", "Must not be null. Leave the field out to keep its value.")
+    return value
+
+
+Omittable = Annotated[T | None, AfterValidator(_reject_null), OMITTABLE]
+"""A field in a change. If it is left out, the stored value stays. Null is not allowed."""
 
 
 class PageQuery(Query):
@@ -310,14 +322,7 @@ class NamedInput(Input):
 class NamedChange(Input):
     """Changes to a record with a name. Fields that are left out keep their values."""
 
-    name: Annotated[Name | None, OMITTABLE] = None
-
-    @field_validator("*")
-    @classmethod
-    def _reject_null(cls, value: object) -> object:
-        if value is None:
-            raise RuleBroken("not_null", "Must not be null. Leave the field out to keep its value.")
-        return value
+    name: Omittable[Name] = None
 
 
 class RulesBroken(ValueError):

@@ -6,7 +6,7 @@ from pydantic import Field, ValidatorFunctionWrapHandler, field_validator
 
 from penstock.funnels.definitions.cost import MatchCost, cost_fault, match_units, read_match
 from penstock.funnels.definitions.schema import GOAL, MatchIn, MatchTypeIn
-from penstock.http.schema import OMITTABLE, Name, NamedChange, NamedInput, RuleBroken, RulesBroken
+from penstock.http.schema import Name, NamedChange, NamedInput, Omittable, RuleBroken, RulesBroken
 
 
 class GoalMatchIn(MatchIn):
@@ -38,12 +38,10 @@ class GoalChange(NamedChange):
     """Changes to a goal. Fields that are left out keep their values."""
 
     name: Annotated[
-        Name | None,
+        Omittable[Name],
         Field(description="A new name. A goal that a funnel uses cannot be renamed."),
-        OMITTABLE,
     ] = None
     match: Annotated[
-        GoalMatchIn | None,
+        Omittable[GoalMatchIn],
         Field(description="A new match, which replaces the old one."),
-        OMITTABLE,
     ] = None

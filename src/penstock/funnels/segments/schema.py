@@ -6,7 +6,7 @@ from pydantic import Field
 
 from penstock.funnels.definitions.filter_lists import SegmentFilters
 from penstock.funnels.definitions.schema import SavedFilter
-from penstock.http.schema import OMITTABLE, NamedChange, NamedInput, Record
+from penstock.http.schema import NamedChange, NamedInput, Omittable, Record
 
 
 class SegmentIn(NamedInput):
@@ -19,9 +19,8 @@ class SegmentChange(NamedChange):
     """Changes to a segment. Fields that are left out keep their values."""
 
     filters: Annotated[
-        SegmentFilters | None,
+        Omittable[SegmentFilters],
         Field(description="New filters, which replace the old ones."),
-        OMITTABLE,
     ] = None
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from penstock.events.imports.formats.schema import CompleteMapping, ImportMapping
-from penstock.http.schema import OMITTABLE, Iso, NamedChange, NamedInput, Record
+from penstock.http.schema import Iso, NamedChange, NamedInput, Omittable, Record
 
 
 class SavedMappingIn(NamedInput):
@@ -18,9 +18,8 @@ class SavedMappingChange(NamedChange):
     """Changes to a saved mapping. Fields that are left out keep their values."""
 
     mapping: Annotated[
-        CompleteMapping | None,
+        Omittable[CompleteMapping],
         Field(description="A new mapping, which replaces the old one."),
-        OMITTABLE,
     ] = None
 
 
