@@ -258,18 +258,17 @@ def _drop_default(schema: JsonDict) -> None:
     schema.update(values[0] if len(values) == 1 else {"anyOf": list(values)})
 
 
-OMITTABLE = Field(json_schema_extra=_drop_default)
-"""A field that clients leave out instead of sending null."""
-
-
-def _reject_null(value: T) -> T:
+def _not_null(value: T | None) -> T | None:
     if value is None:
         raise RuleBroken("not_null", "Must not be null. Leave the field out to keep its value.")
     return value
 
 
-Omittable = Annotated[T | None, AfterValidator(_reject_null), OMITTABLE]
-"""A field in a change. If it is left out, the stored value stays. Null is not allowed."""
+OMITTABLE = Field(json_schema_extra=_drop_default)
+"""A field that may be left out, but has no default that a client could send."""
+
+Omittable = Annotated[T | None, AfterValidator(_not_null), OMITTABLE]
+"""A field of a change. If it is left out, the stored value stays. Null is not allowed."""
 
 
 class PageQuery(Query):
@@ -311,18 +310,6 @@ class SearchQuery(PageQuery):
         ),
         AfterValidator(without_nul),
     ] = ""
-
-
-class NamedInput(Input):
-    """A new record with a name."""
-
-    name: Name
-
-
-class NamedChange(Input):
-    """Changes to a record with a name. Fields that are left out keep their values."""
-
-    name: Omittable[Name] = None
 
 
 class RulesBroken(ValueError):

@@ -17,8 +17,8 @@ from penstock.base.errors import NotFound
 from penstock.base.ids import WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
 from penstock.http.bodies import parse_model
-from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields, check_revision
-from penstock.http.schema import NamedChange, NamedInput, Record
+from penstock.http.read_only import ReadOnlyFields, check_revision
+from penstock.http.schema import Input, Record
 from penstock.metadb.database import Database
 from penstock.metadb.named import (
     add_named,
@@ -124,16 +124,16 @@ class NamedRecords(Generic[R]):
 class RevisedRecords(NamedRecords[R]):
     """Base of a service of records with revisions, which also creates, changes and deletes them.
 
-    new, changes: the bodies that create and change a record. revises_names: whether another name is
-    also a new revision, as other content is.
+    new, changes: the bodies that create and change a record; both have the field `name`.
+    revises_names: whether another name is also a new revision, as other content is.
 
     For the routes: path: path of all records. tag: their group in the API reference. on_create,
     on_change, on_delete: descriptions of these routes there. create_summary: summary of the first,
     if it is not like `Create a segment`.
     """
 
-    new: ClassVar[type[NamedInput]]
-    changes: ClassVar[type[NamedChange]]
+    new: ClassVar[type[Input]]
+    changes: ClassVar[type[Input]]
     revises_names: ClassVar[bool] = False
     path: ClassVar[str]
     tag: ClassVar[str]
@@ -142,8 +142,8 @@ class RevisedRecords(NamedRecords[R]):
     on_change: ClassVar[str]
     on_delete: ClassVar[str]
 
-    def create(self, workspace_id: WorkspaceId, body: NamedInput) -> R:
-        """Add a record.
+    def create(self, workspace_id: WorkspaceId, body: Any) -> R:
+        """Add a record. body: of type `new`.
 
         Raises Conflict if the name is taken or the workspace has the maximum number of records.
         """
@@ -151,16 +151,12 @@ class RevisedRecords(NamedRecords[R]):
         return self.record_of(self._insert(workspace_id, body.name, revision=1, **columns))
 
     def change(
-        self,
-        workspace_id: WorkspaceId,
-        record_id: str,
-        body: NamedChange,
-        read_only: ReadOnlyFields = NO_READ_ONLY_FIELDS,
+        self, workspace_id: WorkspaceId, record_id: str, body: Any, read_only: ReadOnlyFields
     ) -> R:
         """Change the fields that are sent. The revision increases only with other content.
 
-        Raises NotFound, Invalid if a read-only field differs from its stored value, and Conflict if
-        the name is taken or a record in use would be renamed.
+        body: of type `changes`. Raises NotFound, Invalid if a read-only field differs from its
+        stored value, and Conflict if the name is taken or a record in use would be renamed.
         """
         with unique_name(self.noun, body.name or ""), self._database.write() as db:
             saved = self._row(db, workspace_id, record_id, hold=True)

@@ -14,7 +14,7 @@ from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, Forbidden, NotFound
 from penstock.base.ids import WorkspaceId
 from penstock.base.paging import Listing, Page
-from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields
+from penstock.http.read_only import ReadOnlyFields
 from penstock.metadb.database import Database
 
 
@@ -35,11 +35,7 @@ class MemberService:
             return store.members(db, workspace_id, page)
 
     def change_role(
-        self,
-        actor: CurrentUser,
-        user_id: str,
-        role: Role,
-        read_only: ReadOnlyFields = NO_READ_ONLY_FIELDS,
+        self, actor: CurrentUser, user_id: str, role: Role, read_only: ReadOnlyFields
     ) -> MemberRecord:
         """Change a member's role.
 

@@ -6,7 +6,7 @@ from pydantic import Field, ValidatorFunctionWrapHandler, field_validator
 
 from penstock.funnels.definitions.cost import MatchCost, cost_fault, match_units, read_match
 from penstock.funnels.definitions.schema import GOAL, MatchIn, MatchTypeIn
-from penstock.http.schema import Name, NamedChange, NamedInput, Omittable, RuleBroken, RulesBroken
+from penstock.http.schema import Input, Name, Omittable, RuleBroken, RulesBroken
 
 
 class GoalMatchIn(MatchIn):
@@ -30,11 +30,12 @@ class GoalMatchIn(MatchIn):
         return validate(filters)
 
 
-class GoalIn(NamedInput):
+class GoalIn(Input):
+    name: Name
     match: GoalMatchIn
 
 
-class GoalChange(NamedChange):
+class GoalChange(Input):
     """Changes to a goal. Fields that are left out keep their values."""
 
     name: Annotated[
@@ -42,6 +43,5 @@ class GoalChange(NamedChange):
         Field(description="A new name. A goal that a funnel uses cannot be renamed."),
     ] = None
     match: Annotated[
-        Omittable[GoalMatchIn],
-        Field(description="A new match, which replaces the old one."),
+        Omittable[GoalMatchIn], Field(description="A new match, which replaces the old one.")
     ] = None

@@ -33,7 +33,7 @@ from penstock.funnels.saved.schema import FunnelIn, FunnelSort
 from penstock.funnels.segments.schema import SavedSegmentRecord
 from penstock.funnels.segments.service import SavedSegmentService
 from penstock.http.bodies import bad_parameter
-from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields, check_revision
+from penstock.http.read_only import ReadOnlyFields, check_revision
 from penstock.metadb.database import Database
 from penstock.metadb.named import add_named, change_named, delete_named
 from penstock.metadb.tables import funnels
@@ -210,7 +210,7 @@ class FunnelService(NamedRecords[FunnelRecord]):
         workspace_id: WorkspaceId,
         funnel_id: str,
         funnel: FunnelIn,
-        read_only: ReadOnlyFields = NO_READ_ONLY_FIELDS,
+        read_only: ReadOnlyFields,
     ) -> ReplacedFunnelRecord:
         """Replace the whole definition.
 

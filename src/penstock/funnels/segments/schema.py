@@ -6,21 +6,22 @@ from pydantic import Field
 
 from penstock.funnels.definitions.filter_lists import SegmentFilters
 from penstock.funnels.definitions.schema import SavedFilter
-from penstock.http.schema import NamedChange, NamedInput, Omittable, Record
+from penstock.http.schema import Input, Name, Omittable, Record
 
 
-class SegmentIn(NamedInput):
+class SegmentIn(Input):
     """A new segment. filters: conditions on the entry event, which must all hold."""
 
+    name: Name
     filters: SegmentFilters
 
 
-class SegmentChange(NamedChange):
+class SegmentChange(Input):
     """Changes to a segment. Fields that are left out keep their values."""
 
+    name: Omittable[Name] = None
     filters: Annotated[
-        Omittable[SegmentFilters],
-        Field(description="New filters, which replace the old ones."),
+        Omittable[SegmentFilters], Field(description="New filters, which replace the old ones.")
     ] = None
 
 

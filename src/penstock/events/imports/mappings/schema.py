@@ -5,18 +5,20 @@ from typing import Annotated
 from pydantic import Field
 
 from penstock.events.imports.formats.schema import CompleteMapping, ImportMapping
-from penstock.http.schema import Iso, NamedChange, NamedInput, Omittable, Record
+from penstock.http.schema import Input, Iso, Name, Omittable, Record
 
 
-class SavedMappingIn(NamedInput):
+class SavedMappingIn(Input):
     """A new saved mapping."""
 
+    name: Name
     mapping: CompleteMapping
 
 
-class SavedMappingChange(NamedChange):
+class SavedMappingChange(Input):
     """Changes to a saved mapping. Fields that are left out keep their values."""
 
+    name: Omittable[Name] = None
     mapping: Annotated[
         Omittable[CompleteMapping],
         Field(description="A new mapping, which replaces the old one."),
