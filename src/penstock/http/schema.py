@@ -92,6 +92,7 @@ class Input(BaseModel):
 
     model_config = ConfigDict(
         defer_build=True,
+        use_attribute_docstrings=True,
         alias_generator=to_camel,
         extra="forbid",
         strict=True,
@@ -122,6 +123,7 @@ class Query(BaseModel):
 
     model_config = ConfigDict(
         defer_build=True,
+        use_attribute_docstrings=True,
         alias_generator=to_camel,
         extra="forbid",
         frozen=True,
@@ -164,6 +166,7 @@ class Record(BaseModel):
 
     model_config = ConfigDict(
         defer_build=True,
+        use_attribute_docstrings=True,
         alias_generator=AliasGenerator(
             alias=to_camel, validation_alias=_names_in_objects, serialization_alias=to_camel
         ),

@@ -38,7 +38,7 @@ def _routes(name: str, service: type[Records]) -> tuple[HTTPRouteHandler, ...]:
     change_name = f"change_{noun.replace(' ', '_')}"
     options: dict[str, Any] = {
         "tag": service.tag,
-        "validated_by": name,
+        "validated_by": service.validated_by or name,
         "receives": {"records": name, "record_id": id_name},
     }
 

@@ -129,7 +129,8 @@ class RevisedRecords(NamedRecords[R]):
 
     For the routes: path: path of all records. tag: their group in the API reference. on_create,
     on_change, on_delete: descriptions of these routes there. create_summary: summary of the first,
-    if it is not like `Create a segment`.
+    if it is not like `Create a segment`. validated_by: name of the service whose `read` parses the
+    bodies; empty for this one.
     """
 
     new: ClassVar[type[Input]]
@@ -138,6 +139,7 @@ class RevisedRecords(NamedRecords[R]):
     path: ClassVar[str]
     tag: ClassVar[str]
     create_summary: ClassVar[str] = ""
+    validated_by: ClassVar[str] = ""
     on_create: ClassVar[str]
     on_change: ClassVar[str]
     on_delete: ClassVar[str]

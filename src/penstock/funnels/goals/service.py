@@ -5,14 +5,11 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from penstock.base.clock import Clock
 from penstock.base.errors import Conflict
 from penstock.base.ids import WorkspaceId
-from penstock.funnels.definitions.regexes import PatternChecker
-from penstock.funnels.definitions.schema import GoalRecord, ValidationContext
+from penstock.funnels.definitions.schema import GoalRecord
 from penstock.funnels.goals import store
 from penstock.funnels.goals.schema import GoalChange, GoalIn
-from penstock.metadb.database import Database
 from penstock.metadb.tables import goals
 from penstock.named_records.service import RevisedRecords
 
@@ -22,20 +19,13 @@ class GoalService(RevisedRecords[GoalRecord]):
 
     table, model, noun, prefix = goals, GoalRecord, "goal", "goal"
     new, changes = GoalIn, GoalChange
-    path, tag = "/api/goals", "goals"
+    path, tag, validated_by = "/api/goals", "goals", "patterns"
     on_create = "A goal is a named match for use in funnels. Names are unique in the workspace."
     on_change = """Fields that you leave out keep their values. A goal in use cannot be renamed.
 
     Reports use the new match immediately. You can send read-only fields (`id`, `revision`, ...)
     back with their stored values."""
     on_delete = "A goal that a funnel uses cannot be deleted (409)."
-
-    def __init__(self, database: Database, patterns: PatternChecker, clock: Clock) -> None:
-        super().__init__(database, clock)
-        self._patterns = patterns
-
-    def _validation_context(self, workspace_id: WorkspaceId) -> ValidationContext:
-        return ValidationContext({}, self._patterns.begin())
 
     def uses(
         self, workspace_id: WorkspaceId, goals: Iterable[GoalRecord]

@@ -3,14 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
-from penstock.base.clock import Clock
 from penstock.base.errors import Fault, Invalid, NotFound
 from penstock.base.ids import WorkspaceId
 from penstock.funnels.definitions.ad_hoc import AdHocChanges
-from penstock.funnels.definitions.regexes import PatternChecker
-from penstock.funnels.definitions.schema import ValidationContext, saved_filters
+from penstock.funnels.definitions.schema import saved_filters
 from penstock.funnels.segments.schema import SavedSegmentRecord, SegmentChange, SegmentIn
-from penstock.metadb.database import Database
 from penstock.metadb.tables import segments
 from penstock.named_records.service import RevisedRecords
 
@@ -20,7 +17,7 @@ class SavedSegmentService(RevisedRecords[SavedSegmentRecord]):
 
     table, model, noun, prefix = segments, SavedSegmentRecord, "segment", "seg"
     new, changes, maximum = SegmentIn, SegmentChange, 500
-    path, tag = "/api/segments", "segments"
+    path, tag, validated_by = "/api/segments", "segments", "patterns"
     on_create = """A segment is a named list of filters on the entry event, for use in any report.
 
     Names are unique in the workspace. A workspace has at most 500 segments."""
@@ -29,13 +26,6 @@ class SavedSegmentService(RevisedRecords[SavedSegmentRecord]):
     Reports use the new filters immediately. You can send read-only fields (`id`, `revision`, ...)
     back with their stored values."""
     on_delete = "A report that names a deleted segment gets an error (422)."
-
-    def __init__(self, database: Database, patterns: PatternChecker, clock: Clock) -> None:
-        super().__init__(database, clock)
-        self._patterns = patterns
-
-    def _validation_context(self, workspace_id: WorkspaceId) -> ValidationContext:
-        return ValidationContext({}, self._patterns.begin())
 
     def _columns(self, body: SegmentIn | SegmentChange) -> dict[str, Any]:
         if body.filters is None:
