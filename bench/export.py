@@ -11,7 +11,7 @@ from bench.data import STARTED_MS
 from bench.funnels import WINDOW_S, params_of
 from bench.model import Bench, Cell, Column, Table
 from bench.timing import in_new_process, peak_gb
-from penstock.base.table_files import Format
+from penstock.base.table_files import MEDIA_TYPES, TableFormat
 from penstock.funnels.definitions.model import CountingUnit, Definition, Match, MatchType, Row
 from penstock.funnels.queries.engine import ENGINE_SETTINGS
 from penstock.funnels.queries.profiles import read_profile
@@ -38,9 +38,9 @@ def run(bench: Bench) -> list[Table]:
     bench.progress("storing attempts")
     in_new_process(fill, data, attempts, cohorts)
     rows: list[list[Cell]] = []
-    for form in Format:
+    for form in MEDIA_TYPES:
         bench.progress(f"export as {form}")
-        rows.append([str(form), *in_new_process(measure, data, form)])
+        rows.append([form, *in_new_process(measure, data, form)])
     columns = (
         Column("format"),
         Column("seconds", 1),
@@ -66,7 +66,7 @@ def fill(data: Path, attempts: int, cohorts: int) -> None:
     warehouse.close()
 
 
-def measure(data: Path, form: Format) -> tuple[float, float, float, float]:
+def measure(data: Path, form: TableFormat) -> tuple[float, float, float, float]:
     """Measure an export. Returns the seconds, the file size in MB, and the peak and earlier memory
     in GB.
     """

@@ -13,7 +13,6 @@ from bench.funnels import PARAMS, DirectFunnel, StoredFunnel, funnel, open_event
 from bench.model import Bench, Cell, Column, Table
 from bench.other_engines import bare_window_funnels
 from bench.timing import best_seconds, in_new_process, peak_gb, seconds_of
-from penstock.funnels.insights.service import BIN_EDGES_MS
 from penstock.funnels.queries.engine import ENGINE_SETTINGS
 from penstock.funnels.statements.query import Strategy
 from penstock.funnels.statements.report import build
@@ -25,6 +24,7 @@ from penstock.funnels.statements.units import (
     trend,
     units_page,
 )
+from penstock.funnels.timing import BIN_EDGES_MS
 from penstock.warehouse.client import Warehouse
 
 SIZE = 10_000_000

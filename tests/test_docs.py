@@ -11,6 +11,7 @@ from pydantic_core import PydanticUndefined
 
 from penstock.base.wording import listed
 from penstock.cli.removed_settings import removed_settings
+from penstock.events.imports.formats.table import READERS
 from penstock.funnels.comparisons.schema import (
     AgainstBaselineRecord,
     ComparedRecord,
@@ -30,6 +31,7 @@ from penstock.funnels.definitions.operators import Operator
 from penstock.funnels.definitions.schema import MAX_FILTERS
 from penstock.funnels.internal_traffic.schema import MAX_COST as MAX_INTERNAL_COST
 from penstock.funnels.queries.schema import CoverageRecord, HeadRecord
+from penstock.funnels.questions import QUESTIONS
 from penstock.funnels.results.schema import DataQualityRecord, ResultsRecord
 from penstock.funnels.saved.rows import MAX_MATCHES, MAX_ROWS, MAX_STEPS, MIN_STEPS
 from penstock.funnels.saved.schema import MAX_BREAKDOWNS, MAX_OR_ROWS, WINDOWS_S
@@ -318,6 +320,20 @@ def test_what_makes_a_paid_order_a_renewal_is_documented():
         "renewal",
         "billing_reason",
     }
+
+
+@pytest.mark.parametrize(
+    ("label", "names"),
+    [
+        ("Questions", [question.path for question in QUESTIONS]),
+        ("Imports", [reader.name for reader in READERS]),
+    ],
+)
+def test_the_comparison_lists_every_question_and_format_and_no_other(label, names):
+    paragraph = (
+        (DOCS / "comparison.md").read_text("utf-8").split(f"**{label}.** ")[1].split("\n\n")[0]
+    )
+    assert re.findall(r"`([^`]+)`", paragraph) == names
 
 
 def test_every_link_has_a_target():

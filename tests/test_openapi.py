@@ -140,3 +140,12 @@ def test_what_only_people_may_do_is_documented_as_theirs(workspace, document):
     }
     assert len(refused) >= 4
     assert by_session == refused
+
+
+def test_docstrings_of_fields_are_their_descriptions(document):
+    """Fields that a record inherits keep theirs."""
+    schemas = document["components"]["schemas"]
+    own = schemas["DeletionRecord"]["properties"]["createdAt"]
+    inherited = schemas["QuarantinedContent"]["properties"]["number"]
+    assert own["description"] == "Events received later are not deleted."
+    assert inherited["description"] == "Increases with each entry."

@@ -2,7 +2,7 @@
 
 Handlers are in `routes.py`, services in `service.py`, SQL statements in `store.py`, plain types
 that a store exchanges with other modules in `model.py`, wire types in `schema.py`. A room is a
-package.
+package. If it needs only functions and wire types, it may be one module with both.
 """
 
 import ast
@@ -114,6 +114,8 @@ def _names_in(*expressions: ast.expr) -> set[str]:
 
 def wire_types(path: Path) -> Iterator[str]:
     """Pydantic models: classes that derive from Pydantic's, or from a class of a `schema`."""
+    if _is_room(path):
+        return
     bases = (_imported(path, "pydantic") & WIRE_BASES) | _imported(path, "schema", "period")
     for node in tree_of(path).body:
         classes = [
@@ -122,6 +124,13 @@ def wire_types(path: Path) -> Iterator[str]:
         if isinstance(node, ast.ClassDef) and _names_in(*classes) & bases:
             bases.add(node.name)
             yield node.name
+
+
+def _is_room(path: Path) -> bool:
+    """Whether a module is a room of its own: it stands among rooms that share no `schema`."""
+    folder = path.parent
+    stands_among_rooms = any(folder.glob("*/__init__.py")) and not (folder / "schema.py").exists()
+    return stands_among_rooms and path.stem not in {*RULES, "plugin"}
 
 
 RULES: dict[str, Rule] = {

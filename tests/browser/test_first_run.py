@@ -27,6 +27,9 @@ def test_an_account_a_website_a_key_and_the_first_event_shows_by_itself(service,
     page.get_by_role("button", name="Add website").click()
 
     expect(page.get_by_role("heading", name="Waiting for the first event")).to_be_visible()
+    page.get_by_role("link", name="Import my history").click()
+    expect(page.get_by_role("heading", level=1, name="Imports")).to_be_visible()
+    page.go_back()
     page.get_by_role("button", name="Create a key and show the curl command").click()
     line = page.locator("#curl")
     expect(line).to_contain_text("Bearer psk_")

@@ -51,6 +51,7 @@ class Storage:
             )
 
         def address() -> str:
+            assert self.process.poll() is None, log.read_text("utf-8")
             _, _, rest = log.read_text("utf-8").partition("Running on ")
             return rest.split()[0] if "\n" in rest else ""
 

@@ -44,7 +44,11 @@ KILLS = {
     "deletion_before_removal": (_DELETION, "WarehouseDeletion.begin_removal", "before"),
     "deletion_after_removal": (_DELETION, "WarehouseDeletion.begin_removal", "after"),
     "deletion_in_catalogue": (_DELETION, "WarehouseDeletion.await_mutations", "after"),
-    "deletion_after_catalogue": (_DELETION, "WarehouseDeletion.rebuild_catalogue", "after"),
+    "deletion_after_catalogue": (
+        "penstock.events.deletions.worker",
+        "rebuild_catalogue",
+        "after",
+    ),
     "deletion_after_keys": ("penstock.events.store", "clear_keys", "after"),
     "clicks_after_commit": ("penstock.links.clicks.buffer", "ClickBuffer._flush_file", "after"),
     "clicks_before_commit": ("penstock.links.clicks.store", "mark_file_stored", "after"),

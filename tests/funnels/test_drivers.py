@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.funnels.drivers.effects import Effect, Group, rank
-from penstock.funnels.drivers.service import Key, property_groups
+from penstock.funnels.drivers import Effect, Group, Key, property_groups, rank
 from tests.cases import cases, full_except
 from tests.conftest import ShiftedClock
 from tests.funnels.answers import fields

@@ -269,6 +269,27 @@ def test_a_trend_includes_a_pause_of_a_year(scene: Scene) -> None:
     assert column(trend["data"], "entered")[:13] == [1, *[0] * 11, 1]
 
 
+@cases(("days", "chosen"), [(2_000, "day"), (2_001, "week"), (14_001, "month")])
+def test_a_trend_without_an_interval_chooses_one_that_fits(
+    scene: Scene, days: int, chosen: str
+) -> None:
+    starting(scene, "1985-01-01T00:00:00+00:00")
+    scene.story("0/A 10/B", attempt="a1")
+    period = scene.period(0, days * DAY_S)
+    funnel_id = scene.attempts("A", "B")
+    trend = scene.report(funnel_id, "trend", **period)
+    assert (trend["interval"], sum(column(trend["data"], "completed"))) == (chosen, 1)
+    if chosen != "day":
+        assert refused(scene, funnel_id, "trend", interval="day", **period) == ["interval"]
+
+
+def test_a_trend_of_a_long_history_chooses_its_interval(scene: Scene) -> None:
+    starting(scene, "2019-01-01T00:00:00+00:00")
+    attempts_every(scene, 700 * DAY_S, 4, completed=0)
+    trend = scene.report(scene.attempts("A", "B"), "trend")
+    assert (trend["interval"], sum(column(trend["data"], "entered"))) == ("week", 4)
+
+
 def test_a_trend_refuses_entries_that_span_too_many_buckets(scene: Scene) -> None:
     attempts_every(scene, 90 * DAY_S, 2, completed=0)
     funnel_id = scene.attempts("A", "B")

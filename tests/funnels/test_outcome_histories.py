@@ -14,11 +14,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from random import Random, randrange
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from penstock.app import Services
+from penstock.core import Core
 from penstock.funnels.outcomes.service import OutcomeService
 from penstock.funnels.outcomes.worker import OutcomeWorker
 from penstock.funnels.queries.schema import DirectReason
@@ -112,15 +114,15 @@ class History:
     def start(self) -> None:
         """Start a new process, which knows only what is stored."""
         self.life = Life()
-        subjects = self.services.outcome_worker.subjects
-        self.worker = OutcomeWorker(
-            Killable(self.services.warehouse, self.life),  # type: ignore[arg-type]
-            Killable(self.services.database, self.life),  # type: ignore[arg-type]
-            subjects,
-            self.services.settings,
-            self.clock,
-            self.services.attempts,
+        services = self.services
+        core = SimpleNamespace(
+            settings=services.settings,
+            clock=self.clock,
+            database=Killable(services.database, self.life),
+            warehouse=Killable(services.warehouse, self.life),
+            attempts=services.attempts,
         )
+        self.worker = OutcomeWorker(cast("Core", core), services.website_service, services.funnels)
         self.outcomes = OutcomeService(self.worker, self.services.settings, self.clock)
         self.services.funnel_queries._outcomes = self.outcomes
 

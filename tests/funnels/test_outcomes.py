@@ -11,6 +11,7 @@ from litestar.testing import TestClient
 from penstock.app import Services, build_app, build_services
 from penstock.base.clock import iso
 from penstock.funnels.outcomes import model, policy
+from penstock.funnels.outcomes.locked import hold
 from penstock.funnels.outcomes.model import Mark
 from penstock.funnels.queries.schema import DirectReason
 from penstock.funnels.statements.query import Statement, StoredBuild
@@ -116,7 +117,7 @@ def marks(funnel: Stored) -> list[Mark]:
 
 def retire(funnel: Stored) -> None:
     [mark] = marks(funnel)
-    with funnel.services.outcome_worker.locks.hold(mark.outcome, 0) as locked:
+    with hold(funnel.services.outcome_worker.cache, mark.outcome, 0) as locked:
         assert locked is not None
         locked.retire("test")
 

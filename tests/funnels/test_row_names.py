@@ -85,9 +85,12 @@ def test_an_export_has_the_name_or_else_the_value(scene: Scene) -> None:
 
 def test_an_impossible_step_is_named(scene: Scene) -> None:
     scene.story("0/A")
-    [middle, last] = scene.results(scene.attempts(*ROWS))["impossibleSteps"]
+    [diagnostic, middle, last] = scene.results(scene.attempts(*ROWS))["impossibleSteps"]
     assert middle["message"].endswith("so step 2 can never be reached.")
     assert last["message"].endswith("so step 3 (Paid) can never be reached.")
+    assert diagnostic["message"].endswith(
+        "so the diagnostic row after step 1 (Card declined) counts nothing."
+    )
 
 
 @cases(

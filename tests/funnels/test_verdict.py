@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.funnels.results.schema import DataQualityRecord, ResultsRecord
-from penstock.funnels.verdicts.sentences import largest_loss, verdict
+from penstock.funnels.verdicts import largest_loss, verdict
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import DAY_S, HOUR_S, Json, Scene, column, pick
 

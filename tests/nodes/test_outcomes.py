@@ -10,7 +10,8 @@ import psycopg
 import pytest
 
 from penstock.base.errors import StoreUnavailable
-from penstock.funnels.outcomes.locked import LockedOutcome
+from penstock.funnels.outcomes import service
+from penstock.funnels.outcomes.locked import LockedOutcome, forget_old_changes, hold
 from penstock.funnels.outcomes.model import Mark, Overtaken
 from penstock.funnels.queries.schema import DirectReason
 from penstock.settings import Settings
@@ -92,8 +93,8 @@ class Funnel:
     @contextmanager
     def locked(self, node: Node) -> Iterator[LockedOutcome]:
         """The lock of the outcome, at a node."""
-        locks = node.services.outcome_worker.locks
-        with locks.hold(self.mark(self.nodes[0]).outcome, 60) as locked:
+        cache = node.services.outcome_worker.cache
+        with hold(cache, self.mark(self.nodes[0]).outcome, 60) as locked:
             assert locked is not None
             yield locked
 
@@ -237,21 +238,21 @@ def test_the_last_change_of_rows_is_forgotten_long_after_them_but_not_its_number
 ) -> None:
     first, second = funnel.nodes
     funnel.from_outcomes(first)
-    mark, worker = funnel.mark(first), second.services.outcome_worker
+    mark, cache = funnel.mark(first), second.services.outcome_worker.cache
     clock.advance(days=31)
-    worker.locks.forget_old()
-    assert worker.locks.changes.last(mark.outcome).number == mark.number  # it has rows
+    forget_old_changes(cache)
+    assert cache.last_change(mark.outcome).number == mark.number  # it has rows
     context = funnel.locked(first)
     lost = context.__enter__()
     break_locks(metadb_url)
     with funnel.locked(second) as locked:
         locked.retire("test")
-    last = worker.locks.changes.last(mark.outcome)
-    worker.locks.forget_old()
-    assert worker.locks.changes.last(mark.outcome) == last  # not yet
+    last = cache.last_change(mark.outcome)
+    forget_old_changes(cache)
+    assert cache.last_change(mark.outcome) == last  # not yet
     clock.advance(days=31)
-    worker.locks.forget_old()
-    assert worker.locks.changes.last(mark.outcome).number == 0
+    forget_old_changes(cache)
+    assert cache.last_change(mark.outcome).number == 0
     with pytest.raises(Overtaken):
         lost.open_change()
     with pytest.raises(StoreUnavailable):
@@ -291,7 +292,7 @@ def test_one_node_builds_and_the_other_shows_it(
     worker.drop_unmarked(at_once=True)
     assert worker.rows.builds()
     with monkeypatch.context() as patch:  # to ask is no try to lock
-        patch.setattr(worker.locks, "hold", None)
+        patch.setattr(service, "hold", None)
         assert funnel.status(second)["state"] == "building"
     assert funnel.ask(second)["directReason"] == "building"
     building.released.set()
@@ -386,7 +387,7 @@ def unavailable(*_: Any) -> Any:
 
 
 @of_full_tier
-@pytest.mark.parametrize("name", ["hold", "last"])
+@pytest.mark.parametrize("name", ["hold", "last_change"])
 def test_without_the_metadata_database_answers_come_from_events(
     funnel: Funnel, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -394,8 +395,8 @@ def test_without_the_metadata_database_answers_come_from_events(
     [node, _] = funnel.nodes
     funnel.from_outcomes(node)
     with monkeypatch.context() as patch:
-        locks = node.services.outcome_worker.locks
-        patch.setattr(locks if name == "hold" else locks.changes, name, unavailable)
+        cache = node.services.outcome_worker.cache
+        patch.setattr(service if name == "hold" else cache, name, unavailable)
         assert funnel.ask(node)["servedFrom"] == "query"
     assert funnel.ask(node)["servedFrom"] == "outcomes"
 

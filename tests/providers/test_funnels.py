@@ -63,6 +63,18 @@ def test_a_verified_provider_event_completes_its_attempt(scene: Scene, sender: S
     assert unverified(report) == 0
 
 
+def test_a_step_that_only_unverified_provider_events_match_is_named(
+    scene: Scene, sender: Sender
+) -> None:
+    funnel = scene.attempts("A", PURCHASE)
+    scene.story("0/A", visitor="ann", attempt="a1")
+    send_purchase(sender, attempt="a1")
+    [row] = scene.results(funnel)["impossibleSteps"]
+    assert (row["step"], row["reason"], row["events"]) == (2, "unverified", 1)
+    message = "0 of 1 transactions named purchase have a verified link to a visitor, so step 2 can"
+    assert row["message"] == f"{message} never be reached."
+
+
 def test_a_provider_event_by_a_linked_user_counts(scene: Scene, sender: Sender) -> None:
     funnel = scene.attempts("A", PURCHASE)
     scene.story("0/A", visitor="ann", attempt="a1")

@@ -560,6 +560,32 @@ def test_a_partial_refund_has_its_own_amount(sender: Sender, stored: Stored) -> 
     assert [row["properties"]["amount"] for row in stored()] == [20, 30]
 
 
+@cases(
+    ("before", "now", "event"),
+    [
+        ("incomplete", "active", "subscription_started"),
+        ("incomplete", "trialing", "subscription_started"),
+        ("incomplete", "incomplete_expired", "subscription_updated"),
+        ("active", "past_due", "subscription_updated"),
+        ("past_due", "active", "subscription_updated"),
+        (None, "active", "subscription_updated"),
+        (["incomplete"], "active", "subscription_updated"),
+    ],
+)
+def test_a_subscription_that_begins_incomplete_starts_with_its_first_payment(
+    sender: Sender, stored: Stored, before: Any, now: str, event: str
+) -> None:
+    subscription = f"sub_{before}_{now}"
+    created = {"id": subscription, "status": "incomplete"}
+    sender.stripe("customer.subscription.created", created, at_s=sender.now_s - 50)
+    paid = {"id": subscription, "status": now}
+    previous = {"previous_attributes": {"status": before}} if before else {}
+    sender.stripe("customer.subscription.updated", paid, at_s=sender.now_s - 40, data=previous)
+    rows = [row for row in stored() if row["properties"]["transactionId"] == subscription]
+    states = [(row["name"], row["properties"]["status"]) for row in rows]
+    assert states == [("subscription_started", "incomplete"), (event, now)]
+
+
 def test_a_failed_payment_has_its_reason(sender: Sender, stored: Stored) -> None:
     error = {"code": "card_declined", "decline_code": "insufficient_funds"}
     sender.stripe(

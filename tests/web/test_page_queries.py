@@ -54,6 +54,7 @@ def test_a_custom_period_without_both_dates_is_an_error(workspace, funnel, dates
         ("period=never", "period"),
         ("startAt=1780000000000", "endAt"),
         ("page=many", "page"),
+        ("show=nothing", "show"),
     ],
 )
 def test_an_invalid_parameter_is_named(workspace, funnel, query, name):

@@ -38,13 +38,6 @@ def _new_password(value: SecretStr) -> SecretStr:
     return value
 
 
-def not_null(value: str | None) -> str | None:
-    """Validator for a field in a change that can be omitted but not cleared."""
-    if value is None:
-        raise RuleBroken("not_null", "Must not be null. Omit the field to keep its value.")
-    return value
-
-
 Email = Annotated[
     str, Field(max_length=254, json_schema_extra={"format": "email"}), AfterValidator(_email)
 ]

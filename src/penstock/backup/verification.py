@@ -18,7 +18,6 @@ from penstock.base.errors import StoreUnavailable
 from penstock.base.ids import WebsiteId
 from penstock.base.scalar import scalar_texts
 from penstock.base.wording import count_of
-from penstock.events.deletions.warehouse_deletion import WarehouseDeletion
 from penstock.events.losses.newest_shipments import (
     accept_lost_entries,
     lost_entries,
@@ -29,6 +28,7 @@ from penstock.events.model import Target
 from penstock.metadb.database import STORE_DAMAGED, Database
 from penstock.stores import Stores
 from penstock.warehouse import migrations
+from penstock.warehouse.catalogue import rebuild_catalogue
 from penstock.warehouse.client import Warehouse
 from penstock.warehouse.errors import WAREHOUSE_DAMAGED, QueryFailed
 from penstock.warehouse.queries import load
@@ -117,9 +117,8 @@ def _accept_loss(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
         return
     with database.read() as connection:
         websites = [WebsiteId(website_id) for website_id in store.scopes_of_websites(connection)]
-    catalogue = WarehouseDeletion(warehouse, pause=partial(sleep, _POLL_S))
     for chunk in chunks(websites):
-        catalogue.rebuild_catalogue(chunk)
+        rebuild_catalogue(warehouse, chunk, partial(sleep, _POLL_S))
     yield Finding("loss", f"{count_of(losses.accept(), 'missing row')} of events accepted as lost")
 
 

@@ -1,9 +1,8 @@
 """Canonical page paths, which events and funnel definitions share, and paths in URLs."""
 
-from unicodedata import normalize
 from urllib.parse import SplitResult, urlsplit
 
-from penstock.base.patterns import Pattern
+from penstock.base.unicode_text import composed
 
 _UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 _PLAIN = _UNRESERVED + b"!$&'()*+,;=:@/?#"
@@ -22,9 +21,6 @@ Python's own tables change between versions, but canonical paths must not change
 _HEX = frozenset("0123456789abcdefABCDEF")
 _NOT_UTF_8 = range(0xDC80, 0xDD00)
 """Code points that `surrogateescape` creates for bytes that are not UTF-8: 0xDC00 plus the byte."""
-
-_MAX_MARKS = 30
-_MORE_MARKS = Pattern(rf"\pM{{{_MAX_MARKS + 1}}}")
 
 _ENCODED = {
     **{code: f"%{code:02X}" for code in range(0x80) if code not in (*_PLAIN, ord("%"))},
@@ -67,8 +63,8 @@ def canonical_spelling(text: str) -> str:
         return text
     first, *others = _decode(text).translate(_ENCODED).split("%")
     # A combining character must not combine with the digits of an encoded character before it.
-    composed = [_compose(first), *(piece[:2] + _compose(piece[2:]) for piece in others)]
-    return "%".join(composed).translate(_ENCODED)
+    pieces = [composed(first), *(piece[:2] + composed(piece[2:]) for piece in others)]
+    return "%".join(pieces).translate(_ENCODED)
 
 
 def _drop_dot_segments(path: str) -> str:
@@ -103,17 +99,6 @@ def _decode(text: str) -> str:
             content.append(byte)
         content += _bytes(piece[2:])
     return content.decode("utf-8", "surrogateescape")
-
-
-def _compose(text: str) -> str:
-    """Return the text in NFC, unless it has more consecutive combining marks than any language
-    uses.
-
-    The time for normalising such marks grows with the square of their number.
-    """
-    if len(text) > _MAX_MARKS and _MORE_MARKS.search(text):
-        return text
-    return normalize("NFC", text)
 
 
 def _bytes(text: str) -> bytes:

@@ -16,6 +16,7 @@ from urllib.parse import quote
 from msgspec import json
 
 from penstock.base.patterns import is_digits
+from penstock.base.unicode_text import composed
 
 Scalar = str | int | float | bool
 MISSING = ""
@@ -34,9 +35,9 @@ def number_text(value: int | float) -> str:
 
 
 def tagged(value: Any) -> str:
-    """Return the tagged text of a JSON value; `MISSING` for null, objects and arrays."""
+    """Return the tagged text of a JSON value, in NFC; `MISSING` for null, objects and arrays."""
     if isinstance(value, str):
-        return "s" + value
+        return "s" + composed(value)
     if isinstance(value, bool):
         return "btrue" if value else "bfalse"
     if isinstance(value, int | float):
@@ -66,12 +67,12 @@ def plain_text(value: Scalar) -> str:
 
 @lru_cache(maxsize=20_000)
 def column_key(key: str) -> str:
-    """Encode a property key as a column name in the warehouse: percent-encoded UTF-8.
+    """Encode a property key as a column name in the warehouse: percent-encoded UTF-8 in NFC.
 
     Dots, quotes and backticks have a meaning in the engine's JSON paths, so every byte outside
     `A-Za-z0-9_-` becomes `%XX`. An empty key becomes `%`, which differs from all other keys.
     """
-    return quote(key, safe="").replace(".", "%2E").replace("~", "%7E") or "%"
+    return quote(composed(key), safe="").replace(".", "%2E").replace("~", "%7E") or "%"
 
 
 STRING, INTEGER, BIG_INTEGER, FRACTION, BOOLEAN = range(1, 6)

@@ -5,8 +5,7 @@ A row has a label, values of properties that identify it, and figures. One row i
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from enum import StrEnum
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, Literal, NamedTuple
 
 from msgspec import json
 
@@ -22,16 +21,13 @@ _LABEL = "row"
 """Name of the column that distinguishes the total from other rows."""
 
 
-class Format(StrEnum):
-    CSV = "csv"
-    JSON = "json"
-    PARQUET = "parquet"
+TableFormat = Literal["csv", "json", "parquet"]
+"""Format of a file with a table."""
 
-
-MEDIA_TYPES = {
-    Format.CSV: "text/csv",
-    Format.JSON: "application/json",
-    Format.PARQUET: "application/vnd.apache.parquet",
+MEDIA_TYPES: Mapping[TableFormat, str] = {
+    "csv": "text/csv",
+    "json": "application/json",
+    "parquet": "application/vnd.apache.parquet",
 }
 
 
@@ -51,7 +47,7 @@ def write_rows(
     properties: Sequence[str],
     figures: Sequence[Column],
     blocks: Iterable[Sequence[TableRow]],
-    table_format: Format,
+    table_format: TableFormat,
     file: IO[bytes],
     *,
     label: str,
@@ -242,10 +238,10 @@ class _ParquetWriter(_ArrowWriter):
         self._parquet.close()
 
 
-_WRITERS: Mapping[Format, type[_Writer]] = {
-    Format.CSV: _CsvWriter,
-    Format.JSON: _JsonWriter,
-    Format.PARQUET: _ParquetWriter,
+_WRITERS: Mapping[TableFormat, type[_Writer]] = {
+    "csv": _CsvWriter,
+    "json": _JsonWriter,
+    "parquet": _ParquetWriter,
 }
 
 

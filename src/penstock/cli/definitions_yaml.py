@@ -62,7 +62,7 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
         self._open -= 1
         if node is not None and node not in self._sizes:
             if isinstance(node, yaml.MappingNode):
-                _require_text_keys(node)
+                _check_keys(node)
             if is_alias:
                 raise ComposerError(None, None, "an alias repeats what it is part of", mark)
             self._sizes[node] = self._size(node, mark)
@@ -80,11 +80,18 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
         return _Size(values, depth)
 
 
-def _require_text_keys(node: yaml.MappingNode) -> None:
+def _check_keys(node: yaml.MappingNode) -> None:
+    """Reject a key that is not text, and one that repeats: PyYAML would keep only the last."""
+    first_lines: dict[str, int] = {}
     for key, _ in node.value:
+        mark = key.start_mark
         if key.tag not in _KEY_TAGS:
             problem = "a key must be text; write it in quotes"
-            raise ComposerError(None, None, problem, key.start_mark)
+            raise ComposerError(None, None, problem, mark)
+        if key.value in first_lines:
+            problem = f"{key.value} is already on line {first_lines[key.value]}; keep one of them"
+            raise ComposerError(None, None, problem, mark)
+        first_lines[key.value] = mark.line + 1
 
 
 def _too_deep(mark: yaml.Mark) -> ComposerError:

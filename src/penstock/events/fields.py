@@ -34,6 +34,7 @@ from penstock.base.event_limits import (
 )
 from penstock.base.paths import page_path
 from penstock.base.patterns import is_decimal
+from penstock.base.unicode_text import composed
 from penstock.events.properties import EXACT, HIGHEST_INTEGER, LOWEST_INTEGER, property_faults
 from penstock.http.period import error_of_unit
 from penstock.http.schema import RuleBroken, RulesBroken
@@ -100,12 +101,16 @@ def _array_as_object(value: Any) -> Any:
     return {} if value == [] else value
 
 
-def _id(value: str) -> str:
+def _exact_id(value: str) -> str:
     return valid_text(value, MAX_ID_BYTES, "bytes")
 
 
+def _id(value: str) -> str:
+    return _exact_id(composed(value))
+
+
 def _name(value: str) -> str:
-    return valid_text(value, MAX_NAME_CHARS)
+    return valid_text(composed(value), MAX_NAME_CHARS)
 
 
 def _path(value: str) -> str:
@@ -292,16 +297,25 @@ _PlainProperties = Annotated[
     dict[_PlainText, _PlainText | _PlainNumber | bool | None], Meta(max_length=MAX_PROPERTY_KEYS)
 ]
 
+ExactId = Annotated[str, BeforeValidator(_number_as_text), AfterValidator(_exact_id), _NOT_EMPTY]
+"""Like `SentId`, but spelled as it was sent."""
+
 SentId = Annotated[
-    str, BeforeValidator(_number_as_text), AfterValidator(_id), _NOT_EMPTY, Plain(PlainId)
+    str,
+    BeforeValidator(_number_as_text),
+    AfterValidator(_id),
+    _NOT_EMPTY,
+    Plain(PlainId, lambda value, _: _id(value)),
 ]
-"""A client's opaque ID: 1 to 200 bytes. A whole number is converted to a string."""
+"""A client's opaque ID: 1 to 200 bytes in NFC. A whole number is converted to a string."""
 
 KnownWebsite = Annotated[SentId, AfterValidator(_known_website), Plain(PlainId, _require_website)]
 """The ID of an existing website or app."""
 
-EventName = Annotated[str, AfterValidator(_name), _NOT_EMPTY, Plain(_PlainName)]
-"""An event, screen or goal name, a country or a region: 1 to 200 characters."""
+EventName = Annotated[
+    str, AfterValidator(_name), _NOT_EMPTY, Plain(_PlainName, lambda value, _: _name(value))
+]
+"""An event, screen or goal name, a country or a region: 1 to 200 characters in NFC."""
 
 PagePath = Annotated[
     str,

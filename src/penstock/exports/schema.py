@@ -60,14 +60,12 @@ class ExportIn(Input):
     destination: Destination
     destination_id: Annotated[
         str | None,
-        Field(
-            min_length=1,
-            max_length=100,
-            description="ID that stays with the files when they move or the destination gets "
-            "another name. Default: the destination itself.",
-        ),
+        Field(min_length=1, max_length=100),
         AfterValidator(lambda value: value if value is None else without_controls(value)),
     ] = None
+    """ID that stays with the files when they move or the destination gets another name. Default:
+    the destination itself.
+    """
     format: FileFormat = RowFormat.PARQUET
 
 
@@ -76,17 +74,18 @@ class ExportRecord(Record):
 
     id: str
     destination: str
-    destination_id: Annotated[
-        str, Field(description="Equal to `destination` if the client sent no ID.")
-    ]
+    destination_id: str
+    """Equal to `destination` if the client sent no ID."""
     format: FileFormat
-    exported_by: Annotated[str, Field(description="Email address, or name of the API key.")]
-    first_day: Annotated[str | None, Field(description="First day of its events, in UTC.")]
-    last_day: Annotated[str | None, Field(description="Last day of its events, in UTC.")]
+    exported_by: str
+    """Email address, or name of the API key."""
+    first_day: str | None
+    """First day of its events, in UTC."""
+    last_day: str | None
+    """Last day of its events, in UTC."""
     started_at: Iso
-    finished_at: Annotated[
-        Iso | None, Field(description="Null while it runs, and after it was interrupted.")
-    ]
+    finished_at: Iso | None
+    """Null while it runs, and after it was interrupted."""
 
     @classmethod
     def from_export(cls, export: Export) -> Self:
@@ -99,19 +98,18 @@ class _TableQuery(Query):
 
 
 class DaysQuery(_TableQuery):
-    export_id: Annotated[
-        str | None, Field(description="The export that will contain these days.")
-    ] = None
+    export_id: str | None = None
+    """The export that will contain these days."""
 
 
 class DayRecord(Record):
     """A day with rows of a table."""
 
-    day: Annotated[str, Field(description="Day in UTC, such as 2026-11-27.")]
+    day: str
+    """Day in UTC, such as 2026-11-27."""
     rows: int
-    fingerprint: Annotated[
-        str, Field(description="Changes when rows of this day are added or deleted.")
-    ]
+    fingerprint: str
+    """Changes when rows of this day are added or deleted."""
 
 
 class DaysRecord(Record):
@@ -121,7 +119,8 @@ class DaysRecord(Record):
 
 
 class DayQuery(_TableQuery):
-    day: Annotated[date, Field(description="Day in UTC, such as 2026-11-27.")]
+    day: date
+    """Day in UTC, such as 2026-11-27."""
     format: FileFormat = RowFormat.PARQUET
 
 

@@ -1,4 +1,4 @@
-"""Goals and funnels. Each package imports only packages above it in this list:
+"""Goals and funnels. Each part imports only parts above it in this list:
 
 definitions     the language of funnels: matches, filters, steps, revisions
 goals           named matches
@@ -11,9 +11,10 @@ queries         the shared query path, from a request to rows and their provenan
 outcomes        stored outcomes of units, which answer queries instead of events
 pipeline        runs the steps of a query
 results         reports, previews and exports
-comparisons, insights, units, campaigns, flows
-                cohort comparisons; trends, times and next events; lists and traces of units; the
-                attribution report; paths of events. They do not import each other.
+comparisons, units, campaigns, trends, timing, next_events, flows
+                cohort comparisons; lists and traces of units; the attribution report; a funnel by
+                time of entry; times between steps; events after a step; paths of events. They do
+                not import each other.
 verdicts, drivers, periods, saved_cohorts
                 reports in sentences; what goes with a loss; two periods; saved visitors
 questions       the table of all questions about a saved funnel

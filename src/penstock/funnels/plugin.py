@@ -1,6 +1,6 @@
 """The funnels room: goals, funnels and their reports."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
@@ -11,51 +11,46 @@ from penstock.funnels import routes as question_routes
 from penstock.funnels.campaigns import routes as campaign_routes
 from penstock.funnels.campaigns.service import CampaignService, ReadSlugs, WaitForClicks
 from penstock.funnels.definitions.regexes import PatternChecker
-from penstock.funnels.goals import routes as goal_routes
 from penstock.funnels.goals.service import GoalService
 from penstock.funnels.internal_traffic import routes as internal_traffic_routes
 from penstock.funnels.internal_traffic.service import InternalTrafficService
 from penstock.funnels.outcomes import routes as outcome_routes
 from penstock.funnels.outcomes.service import OutcomeService
-from penstock.funnels.outcomes.subjects import SubjectReader
 from penstock.funnels.outcomes.worker import OutcomeWorker
 from penstock.funnels.pipeline import FunnelQueryRunner, ReadLostEvents
 from penstock.funnels.queries.coverage import ReadGaps
 from penstock.funnels.queries.engine import Engine
 from penstock.funnels.queries.request import provide_run_question
-from penstock.funnels.results import routes as result_routes
 from penstock.funnels.saved import routes as funnel_routes
 from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.saved_cohorts import routes as cohort_routes
-from penstock.funnels.saved_cohorts.export import CohortExporter
 from penstock.funnels.saved_cohorts.service import SavedCohortService
-from penstock.funnels.segments import routes as segment_routes
 from penstock.funnels.segments.service import SavedSegmentService
-from penstock.funnels.units import routes as unit_routes
+from penstock.named_records.routes import Records, record_routes
 from penstock.warehouse.client import WaitUntilShipped
+
+RECORDS: Mapping[str, type[Records]] = {"goals": GoalService, "segments": SavedSegmentService}
+"""Services of named records, by their names in the room."""
 
 
 @dataclass(frozen=True)
 class FunnelsRoom(Room):
+    patterns: PatternChecker
     goals: GoalService
     segments: SavedSegmentService
     internal_traffic: InternalTrafficService
     funnels: FunnelService
     funnel_queries: FunnelQueryRunner
     cohorts: SavedCohortService
-    cohort_exports: CohortExporter
     campaigns: CampaignService
     outcomes: OutcomeService
     outcome_worker: OutcomeWorker
 
     routes = (
-        *goal_routes.ROUTES,
-        *segment_routes.ROUTES,
+        *record_routes(RECORDS),
         *internal_traffic_routes.ROUTES,
         *funnel_routes.ROUTES,
-        *result_routes.ROUTES,
         *question_routes.ROUTES,
-        *unit_routes.ROUTES,
         *cohort_routes.ROUTES,
         *campaign_routes.ROUTES,
         *outcome_routes.ROUTES,
@@ -87,11 +82,10 @@ def build(
     """
     settings, clock, database, warehouse, *_ = core
     patterns = PatternChecker(warehouse)
-    segments = SavedSegmentService(database, patterns, clock)
+    segments = SavedSegmentService(database, clock)
     internal_traffic = InternalTrafficService(database, patterns, clock)
     funnels = FunnelService(database, patterns, clock, segments, internal_traffic)
-    subjects = SubjectReader(accounts.website_service, funnels)
-    outcome_worker = OutcomeWorker(warehouse, database, subjects, settings, clock, core.attempts)
+    outcome_worker = OutcomeWorker(core, accounts.website_service, funnels)
     outcomes = OutcomeService(outcome_worker, settings, clock)
     rule_runner = FunnelQueryRunner(
         warehouse,
@@ -109,13 +103,13 @@ def build(
     runner = rule_runner.with_cohorts(rules.members)
     cohorts = SavedCohortService(database, runner, warehouse, accounts.website_service, clock)
     return FunnelsRoom(
-        goals=GoalService(database, patterns, clock),
+        patterns=patterns,
+        goals=GoalService(database, clock),
         segments=segments,
         internal_traffic=internal_traffic,
         funnels=funnels,
         funnel_queries=runner,
         cohorts=cohorts,
-        cohort_exports=CohortExporter(cohorts),
         campaigns=CampaignService(
             runner,
             Engine(warehouse, settings, clock),

@@ -14,20 +14,22 @@ from penstock.base.row_files import MEDIA_TYPES as ROW_MEDIA_TYPES
 from penstock.base.table_files import MEDIA_TYPES
 from penstock.base.temporary_files import NamedFile
 from penstock.funnels.comparisons.service import compare_cohorts
-from penstock.funnels.drivers.service import read_drivers
-from penstock.funnels.flows.service import read_flows
-from penstock.funnels.insights.service import read_next, read_timing, read_trend
-from penstock.funnels.periods.service import compare_periods
+from penstock.funnels.drivers import read_drivers
+from penstock.funnels.flows import read_flows
+from penstock.funnels.next_events import read_next
+from penstock.funnels.periods import compare_periods
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.schema import PeriodQuery
 from penstock.funnels.results.export import export_funnel
 from penstock.funnels.results.service import read_results
+from penstock.funnels.timing import read_timing
+from penstock.funnels.trends import read_trend
 from penstock.funnels.units.export import export_units
 from penstock.funnels.units.service import list_units
 from penstock.funnels.units.table import export_unit_table
 from penstock.funnels.units.trace_reader import explain_event
-from penstock.funnels.verdicts.service import read_verdict
+from penstock.funnels.verdicts import read_verdict
 
 Q = TypeVar("Q", bound=PeriodQuery)
 R = TypeVar("R", bound=BaseModel)

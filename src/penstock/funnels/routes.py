@@ -1,7 +1,8 @@
-"""HTTP routes for the questions about a saved funnel, and for its files."""
+"""HTTP routes for previews, for the questions about a saved funnel, and for its files."""
 
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import unquote
 
 from litestar import Response
 from litestar.handlers import HTTPRouteHandler
@@ -11,8 +12,16 @@ from penstock.accounts.audit.service import AuditLog
 from penstock.accounts.model import Caller
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.request import question
+from penstock.funnels.queries.schema import AdHocQuery
 from penstock.funnels.questions import EXPORTS, QUESTIONS, FunnelExport, FunnelQuestion
+from penstock.funnels.results.schema import PreviewIn, ResultsRecord
+from penstock.funnels.results.service import preview
+from penstock.funnels.units.schema import TraceRecord
+from penstock.funnels.units.trace_reader import trace_of
 from penstock.http.answers import file_download
+from penstock.http.requests import AnyRequest, raw_path_after
+from penstock.http.scopes import KeyScope
+from penstock.jobs.cancellable import slow_route
 
 
 def _question_route(row: FunnelQuestion[Any, Any]) -> HTTPRouteHandler:
@@ -42,10 +51,52 @@ def _export_route(row: FunnelExport[Any]) -> HTTPRouteHandler:
     return question(row.path, row.summary, returns=media_types)(_described_by(row.write, export))
 
 
+@slow_route(
+    "POST",
+    "/api/funnels/preview",
+    "Preview a funnel",
+    status=200,
+    validated_by="funnels",
+    scopes=(KeyScope.READ,),
+    tag="funnels",
+)
+def preview_funnel(
+    caller: Caller, funnel_queries: FunnelQueryRunner, draft: PreviewIn
+) -> ResultsRecord:
+    """Send the fields of a definition and the query parameters of results in one body.
+
+    Nothing is saved.
+    """
+    return preview(funnel_queries, caller.workspace_id, draft)
+
+
+@question("units/{unit:path}", "Trace of one unit")
+def read_trace(
+    request: AnyRequest,
+    caller: Caller,
+    funnel_queries: FunnelQueryRunner,
+    funnel_id: str,
+    query: AdHocQuery,
+) -> TraceRecord:
+    """Returns all events of an attempt or a visitor in reading order, each with its decision."""
+    unit = unit_in_path(request)
+    return trace_of(funnel_queries, caller.workspace_id, funnel_id, query, unit)
+
+
+def unit_in_path(request: AnyRequest) -> str:
+    """Return the rest of the path after `/units/`. An ID may contain slashes, encoded or not."""
+    return unquote(raw_path_after(request, "/units/"))
+
+
 def _described_by(use_case: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a function the name and the docstring of a use case, for the API reference."""
     function.__name__, function.__doc__ = use_case.__name__, use_case.__doc__
     return function
 
 
-ROUTES = (*map(_question_route, QUESTIONS), *map(_export_route, EXPORTS))
+ROUTES = (
+    preview_funnel,
+    *map(_question_route, QUESTIONS),
+    *map(_export_route, EXPORTS),
+    read_trace,
+)

@@ -2,7 +2,7 @@
 
 from functools import cache
 from itertools import islice
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import Field, ValidationInfo, WithJsonSchema, field_validator, model_validator
@@ -143,8 +143,22 @@ class InBuckets(InTimezone):
     """Query parameters for buckets by hour, day, week or month in a time zone."""
 
     interval: Annotated[
-        Interval, Field(description="Length of a bucket; weeks start on Monday.")
+        Interval,
+        Field(
+            description=f"Length of a bucket; weeks start on Monday. If it is not sent, longer "
+            f"buckets replace more than {MAX_BUCKETS:,} days."
+        ),
     ] = Interval.DAY
+
+    def fitting(self, first_ms: int, last_ms: int) -> Self:
+        """Return the query with buckets that fit a span of time, if the sender left the choice."""
+        if "interval" in self.model_fields_set:
+            return self
+        choices = (
+            self.model_copy(update={"interval": interval})
+            for interval in (Interval.DAY, Interval.WEEK, Interval.MONTH)
+        )
+        return next((query for query in choices if query.edges_or_none(first_ms, last_ms)), self)
 
     def edges(self, first_ms: int, last_ms: int, span: str) -> list[int]:
         """Return the starts of the buckets that cover a span of time, and the end of the last

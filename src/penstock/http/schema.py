@@ -7,7 +7,7 @@ as the contract requires.
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Annotated, Any, Self, cast, get_args
+from typing import Annotated, Any, Self, TypeVar, cast, get_args
 
 from pydantic import (
     AfterValidator,
@@ -31,6 +31,8 @@ from penstock.base.hidden_text import has_hidden_text
 from penstock.base.paging import MAX_PAGE_SIZE, Page
 from penstock.base.patterns import is_integer
 from penstock.base.wording import listed
+
+T = TypeVar("T")
 
 _CODES: Mapping[str, str] = {
     "missing": "required",
@@ -90,6 +92,7 @@ class Input(BaseModel):
 
     model_config = ConfigDict(
         defer_build=True,
+        use_attribute_docstrings=True,
         alias_generator=to_camel,
         extra="forbid",
         strict=True,
@@ -120,6 +123,7 @@ class Query(BaseModel):
 
     model_config = ConfigDict(
         defer_build=True,
+        use_attribute_docstrings=True,
         alias_generator=to_camel,
         extra="forbid",
         frozen=True,
@@ -162,6 +166,7 @@ class Record(BaseModel):
 
     model_config = ConfigDict(
         defer_build=True,
+        use_attribute_docstrings=True,
         alias_generator=AliasGenerator(
             alias=to_camel, validation_alias=_names_in_objects, serialization_alias=to_camel
         ),
@@ -256,8 +261,17 @@ def _drop_default(schema: JsonDict) -> None:
     schema.update(values[0] if len(values) == 1 else {"anyOf": list(values)})
 
 
+def _not_null(value: T | None) -> T | None:
+    if value is None:
+        raise RuleBroken("not_null", "Must not be null. Leave the field out to keep its value.")
+    return value
+
+
 OMITTABLE = Field(json_schema_extra=_drop_default)
-"""A field in a change. If it is omitted, the stored value stays. Null is not allowed."""
+"""A field that may be left out, but has no default that a client could send."""
+
+Omittable = Annotated[T | None, AfterValidator(_not_null), OMITTABLE]
+"""A field of a change. If it is left out, the stored value stays. Null is not allowed."""
 
 
 class PageQuery(Query):

@@ -1,9 +1,5 @@
 """Wire types for jobs."""
 
-from typing import Annotated
-
-from pydantic import Field
-
 from penstock.http.schema import Iso, Record
 from penstock.jobs.model import Job, JobState
 
@@ -13,23 +9,20 @@ class JobRecord(Record):
 
     id: str
     state: JobState
-    request: Annotated[
-        str, Field(description="Method and path of the request that the job answers.")
-    ]
+    request: str
+    """Method and path of the request that the job answers."""
     created_at: Iso
-    started_at: Annotated[Iso | None, Field(description="null while the job is queued.")]
+    started_at: Iso | None
+    """null while the job is queued."""
     finished_at: Iso | None
-    elapsed_seconds: Annotated[float, Field(description="Seconds since the job started.")]
-    rows_read: Annotated[int, Field(description="Rows of the event store read so far.")]
-    rows_to_read: Annotated[
-        int, Field(description="Estimated number of rows to read in total, which may rise.")
-    ]
-    result_url: Annotated[
-        str | None,
-        Field(
-            description="URL of the result or the problem document; null until the job is finished."
-        ),
-    ]
+    elapsed_seconds: float
+    """Seconds since the job started."""
+    rows_read: int
+    """Rows of the event store read so far."""
+    rows_to_read: int
+    """Estimated number of rows to read in total, which may rise."""
+    result_url: str | None
+    """URL of the result or the problem document; null until the job is finished."""
 
     @classmethod
     def from_job(cls, job: Job, now_ms: int) -> "JobRecord":

@@ -46,6 +46,14 @@ Stripe later reports the payment as `async_payment_succeeded` or `async_payment_
 Stripe, "Fulfill orders".
 """
 
+STARTED_SUBSCRIPTION = STRIPE["customer.subscription.created"]
+"""Also the event for an update by which an incomplete subscription becomes active or a trial.
+
+Stripe creates a subscription as `incomplete` until its first payment, and reports the payment as
+`customer.subscription.updated`. Source: Stripe, "How subscriptions work".
+"""
+_RUNNING = ("active", "trialing")
+
 _ID_PATHS: Mapping[str, tuple[str, ...]] = {
     "transactionId": ("id",),
     "customerId": ("customer",),
@@ -75,15 +83,14 @@ def stripe_event(body: Any, _headers: Headers) -> ProviderEvent:
     event = require_object(body, "the body")
     event_type = require_id(event.get("type"), "type")
     payload = value_at(event, "data.object")
-    mapping = _mapping(event_type, payload)
+    previous = value_at(event, "data.previous_attributes")
+    mapping = _mapping(event_type, payload, previous)
     if mapping is not None:
         require_object(payload, "data.object")
     properties: Properties = {"provider": Provider.STRIPE.value, "providerType": event_type}
     properties |= id_properties(payload, _ID_PATHS)
     # A charge contains the total refunded so far, but our event reports only the increase.
-    refunded_before = (
-        value_at(event, f"data.previous_attributes.{mapping.amount}") if mapping else None
-    )
+    refunded_before = value_at(previous, mapping.amount) if mapping and mapping.amount else None
     properties |= amount_properties(payload, mapping, already_reported=refunded_before)
     if isinstance(livemode := event.get("livemode"), bool):
         properties["livemode"] = livemode
@@ -99,12 +106,20 @@ def stripe_event(body: Any, _headers: Headers) -> ProviderEvent:
     )
 
 
-def _mapping(event_type: str, payload: Any) -> EventMapping | None:
-    """Return the transaction event for a Stripe event, or None if its type has no mapping."""
-    is_checkout = event_type == "checkout.session.completed"
-    if is_checkout and value_at(payload, "payment_status") == "unpaid":
-        return UNPAID_CHECKOUT
-    return STRIPE.get(event_type)
+def _mapping(event_type: str, payload: Any, previous: Any) -> EventMapping | None:
+    """Return the transaction event for a Stripe event, or None if its type has no mapping.
+
+    previous: the earlier values of what an update changed.
+    """
+    match event_type:
+        case "checkout.session.completed" if value_at(payload, "payment_status") == "unpaid":
+            return UNPAID_CHECKOUT
+        case "customer.subscription.updated" if (
+            value_at(previous, "status") == "incomplete" and value_at(payload, "status") in _RUNNING
+        ):
+            return STARTED_SUBSCRIPTION
+        case _:
+            return STRIPE.get(event_type)
 
 
 def _metadata(payload: Any) -> Any:

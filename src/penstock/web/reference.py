@@ -11,14 +11,6 @@ TypeText = Sequence[tuple[str, str | None]]
 
 _REF_PREFIX = "#/components/schemas/"
 _FORMATS = {"uri": "URL", "email": "email address", "date-time": "time", "password": "password"}
-_NAMES = {
-    "integer": "integer",
-    "number": "number",
-    "boolean": "true or false",
-    "null": "null",
-    "string": "string",
-    "object": "object",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,10 +181,11 @@ def _join_types(types: Iterable[TypeText]) -> TypeText:
 
 
 def _plain_type(schema: Schema) -> str:
-    name = _FORMATS.get(schema.get("format", ""), _NAMES.get(schema.get("type", ""), "any value"))
+    kind = schema.get("type", "any value")
+    name = _FORMATS.get(schema.get("format", ""), "true or false" if kind == "boolean" else kind)
     minimum = schema.get("minimum", schema.get("minLength"))
     maximum = schema.get("maximum", schema.get("maxLength"))
-    unit = " characters" if schema.get("type") == "string" else ""
+    unit = " characters" if kind == "string" else ""
     if minimum is not None and maximum is not None:
         return f"{name}, {minimum} to {maximum}{unit}"
     if maximum is not None:

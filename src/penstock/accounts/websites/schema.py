@@ -8,10 +8,9 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from penstock.accounts.model import MobileApp, Website, WebsiteKind
-from penstock.accounts.schema import not_null
 from penstock.base.errors import Fault
 from penstock.base.patterns import Pattern
-from penstock.http.schema import OMITTABLE, Input, Iso, Name, Record, RuleBroken
+from penstock.http.schema import Input, Iso, Name, Omittable, Record, RuleBroken
 
 _HOST_LABEL = Pattern(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _FINGERPRINT = Pattern(r"[0-9A-F]{2}(?::[0-9A-F]{2}){31}")
@@ -263,13 +262,11 @@ class WebsiteChanges(AppFields, RetentionFields):
     The kind and the identity scope are fixed.
     """
 
-    name: Annotated[Name | None, AfterValidator(not_null), OMITTABLE] = None
+    name: Omittable[Name] = None
     domain: Domain | None = None
     requires_signed_identities: Annotated[
-        bool | None,
-        AfterValidator(not_null),
+        Omittable[bool],
         Field(description="Whether identify without an API key needs a `userHash`."),
-        OMITTABLE,
     ] = None
 
 

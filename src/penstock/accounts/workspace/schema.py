@@ -2,10 +2,9 @@
 
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from penstock.accounts.schema import not_null
-from penstock.http.schema import OMITTABLE, Input, Name, Record
+from penstock.http.schema import Input, Name, Omittable, Record
 from penstock.settings.product import MIN_QUERY_BYTES
 
 
@@ -14,7 +13,7 @@ class WorkspaceChanges(Input):
     limit.
     """
 
-    name: Annotated[Name | None, AfterValidator(not_null), OMITTABLE] = None
+    name: Omittable[Name] = None
     query_timeout_seconds: Annotated[
         float | None, Field(ge=0.1, description="Maximum time of one query, in seconds.")
     ] = None

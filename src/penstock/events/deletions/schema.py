@@ -17,6 +17,7 @@ from penstock.events.deletions.model import (
 from penstock.events.fields import (
     TIME_SCHEMA,
     EventValidationContext,
+    ExactId,
     SentId,
     time_from_1970_ms,
 )
@@ -46,24 +47,14 @@ class DeletionIn(Input):
     """A request to delete a visitor, a user, or all events in a period (exactly one of these)."""
 
     website_id: SentId
-    visitor_id: Annotated[
-        SentId | None,
-        Field(description="Any ID of the visitor. Visitors merged with it are deleted too."),
-    ] = None
-    user_id: Annotated[
-        SentId | None,
-        Field(
-            description="A user ID. Deletes the linked visitor and every event that contains the "
-            "user ID."
-        ),
-    ] = None
-    from_: Annotated[
-        SpanEnd | None,
-        Field(alias="from", description="Events at or after this time. Requires `to`."),
-    ] = None
-    to: Annotated[
-        SpanEnd | None, Field(description="Events before this time. Requires `from`.")
-    ] = None
+    visitor_id: ExactId | None = None
+    """Any ID of the visitor. Visitors merged with it are deleted too."""
+    user_id: ExactId | None = None
+    """A user ID. Deletes the linked visitor and every event that contains the user ID."""
+    from_: Annotated[SpanEnd | None, Field(alias="from")] = None
+    """Events at or after this time. Requires `to`."""
+    to: SpanEnd | None = None
+    """Events before this time. Requires `from`."""
 
     @field_validator("visitor_id", "user_id")
     @classmethod
@@ -129,14 +120,14 @@ def read_deletion(body: bytes, context: EventValidationContext) -> DeletionIn:
 class RemainingExportRecord(Record):
     """An export that was made before a deletion and can still contain the person."""
 
-    destination: Annotated[
-        str, Field(description="The folder or bucket, as `penstock export` named it.")
-    ]
-    started_at: Annotated[
-        Iso, Field(description="Start of the last export to this destination before the deletion.")
-    ]
-    first_day: Annotated[str | None, Field(description="First day of its events, in UTC.")]
-    last_day: Annotated[str | None, Field(description="Last day of its events, in UTC.")]
+    destination: str
+    """The folder or bucket, as `penstock export` named it."""
+    started_at: Iso
+    """Start of the last export to this destination before the deletion."""
+    first_day: str | None
+    """First day of its events, in UTC."""
+    last_day: str | None
+    """Last day of its events, in UTC."""
 
 
 class DeletionRecord(Record):
@@ -145,65 +136,40 @@ class DeletionRecord(Record):
     id: str
     website_id: str
     target: Target
-    visitor_id: Annotated[
-        str | None,
-        Field(
-            description="The ID in the request. Null once the deletion is done, so that no trace "
-            "of it remains."
-        ),
-    ]
-    user_id: Annotated[
-        str | None, Field(description="The ID in the request. Null once the deletion is done.")
-    ]
+    visitor_id: str | None
+    """The ID in the request. Null once the deletion is done, so that no trace of it remains."""
+    user_id: str | None
+    """The ID in the request. Null once the deletion is done."""
     from_: Annotated[Iso | None, Field(alias="from")]
     to: Iso | None
-    kind: Annotated[str | None, Field(description="The kind of event, if target is retention.")]
+    kind: str | None
+    """The kind of event, if target is retention."""
     state: DeletionState
-    step: Annotated[
-        Step | None, Field(description="The current or next step; null once the deletion is done.")
-    ]
-    visitors_removed: Annotated[
-        int, Field(description="IDs of the visitor, including merged ones.")
-    ]
+    step: Step | None
+    """The current or next step; null once the deletion is done."""
+    visitors_removed: int
+    """IDs of the visitor, including merged ones."""
     user_links_removed: int
-    events_found: Annotated[
-        int | None, Field(description="Null until the events have been counted.")
-    ]
+    events_found: int | None
+    """Null until the events have been counted."""
     events_removed: int
-    dedupe_keys_cleared: Annotated[
-        int,
-        Field(
-            description="Dedupe keys from which the visitor was removed. They still "
-            "recognise repeats."
-        ),
-    ]
-    removed: Annotated[
-        dict[str, dict[str, int]],
-        Field(
-            description="Number of removed records, by store (`database`, `warehouse`) and kind "
-            "of data."
-        ),
-    ]
-    open_imports: Annotated[
-        list[str],
-        Field(
-            description="Imports that were unfinished at the time of the request. Their events "
-            "are kept."
-        ),
-    ]
-    exports: Annotated[
-        list[RemainingExportRecord],
-        Field(
-            description="Exports that were made before the deletion of a person and can still "
-            "contain the person, newest first, at most 100. An export to the same destination that "
-            "starts after the deletion is done removes its entry."
-        ),
-    ]
-    more_exports: Annotated[
-        int, Field(description="Number of further exports that are not listed in `exports`.")
-    ]
-    error: Annotated[str | None, Field(description="Why the job is waiting. It will try again.")]
-    created_at: Annotated[Iso, Field(description="Events received later are not deleted.")]
+    dedupe_keys_cleared: int
+    """Dedupe keys from which the visitor was removed. They still recognise repeats."""
+    removed: dict[str, dict[str, int]]
+    """Number of removed records, by store (`database`, `warehouse`) and kind of data."""
+    open_imports: list[str]
+    """Imports that were unfinished at the time of the request. Their events are kept."""
+    exports: list[RemainingExportRecord]
+    """Exports that were made before the deletion of a person and can still contain the person,
+    newest first, at most 100. An export to the same destination that starts after the deletion is
+    done removes its entry.
+    """
+    more_exports: int
+    """Number of further exports that are not listed in `exports`."""
+    error: str | None
+    """Why the job is waiting. It will try again."""
+    created_at: Iso
+    """Events received later are not deleted."""
     updated_at: Iso
     finished_at: Iso | None
 

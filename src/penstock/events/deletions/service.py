@@ -15,7 +15,7 @@ from penstock.accounts.model import Caller, Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.errors import ConcurrentUpdate, NotFound, Unavailable
 from penstock.base.gaps import Gap
-from penstock.base.ids import DeletionId, ImportId, WebsiteId, WorkspaceId, new_id
+from penstock.base.ids import DeletionId, ImportId, ScopeId, WebsiteId, WorkspaceId, new_id
 from penstock.base.paging import Listing
 from penstock.core import Core
 from penstock.events import store as events_store
@@ -53,6 +53,7 @@ from penstock.events.shipper import Shipper
 from penstock.http.schema import RecordsQuery
 from penstock.identity import service as identity
 from penstock.identity.model import AllIds, TraitsChange, VisitorRemoval
+from penstock.identity.profiles.service import stored_user_id, stored_visitor_id
 
 ReadExports = Callable[[Connection, WorkspaceId, Sequence[int]], list[list[RemainingExport]]]
 """Returns, for each time, the exports that had started by then, except to destinations that a later
@@ -94,6 +95,8 @@ class DeletionService:
         context = EventValidationContext(self._clock())
         target = read_deletion(body, context)
         website = self._websites.stored_website(actor.workspace_id, target.website_id)
+        with self._database.read() as db:
+            target = _as_stored(db, website.scope_id, target)
         website_ids = (
             [website.id]
             if target.target is Target.SPAN
@@ -268,6 +271,16 @@ class DeletionService:
         """List the gaps that deletions and retention made, for the coverage of reports."""
         with self._database.read() as db:
             return store.gaps(db, workspace_id, website_ids)
+
+
+def _as_stored(db: Connection, scope: ScopeId, target: DeletionIn) -> DeletionIn:
+    """Return the target with its ID as it is stored."""
+    ids = {}
+    if target.visitor_id is not None:
+        ids["visitor_id"] = stored_visitor_id(db, scope, target.visitor_id)
+    if target.user_id is not None:
+        ids["user_id"] = stored_user_id(db, scope, target.user_id)
+    return target.model_copy(update=ids)
 
 
 def _sent_ids(target: DeletionIn, known: AllIds | None) -> list[str]:

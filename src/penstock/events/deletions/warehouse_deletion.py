@@ -73,13 +73,6 @@ class WarehouseDeletion:
             self._warehouse.command(load(_SQL, "delete_traits"), parameters)
         self.await_mutations("visitor_traits")
 
-    def rebuild_catalogue(self, website_ids: Sequence[WebsiteId]) -> None:
-        """Rebuild the catalogue from the remaining events.
-
-        The caller must block inserts while this runs.
-        """
-        catalogue.rebuild_catalogue(self._warehouse, website_ids, self._pause)
-
     def await_mutations(self, table: str) -> None:
         """Wait until the engine has finished all mutations of a table.
 

@@ -22,6 +22,7 @@ from penstock.events.losses.store import add_to_ledger
 from penstock.events.model import scope_tag
 from penstock.events.shipper import Shipper
 from penstock.identity import service as identity
+from penstock.warehouse.catalogue import rebuild_catalogue
 from penstock.warehouse.errors import WAREHOUSE_UNAVAILABLE, QueryFailed
 
 log = structlog.get_logger()
@@ -246,7 +247,7 @@ class DeletionWorker:
         if websites:
             # A concurrent insert would be counted twice, or not at all.
             with self._shipper.paused():
-                self._warehouse_deletion.rebuild_catalogue(websites)
+                rebuild_catalogue(self._warehouse, websites, self._pause)
         return deletion
 
     def _clear_keys(self, deletion: Deletion) -> Deletion:

@@ -1,9 +1,8 @@
 """Wire types for the quarantine and for event counts."""
 
-from typing import Annotated, Self
+from typing import Self
 
 from msgspec import json
-from pydantic import Field
 
 from penstock.events.quarantine.model import QuarantineEntry, is_replayable
 from penstock.events.redaction import redact
@@ -12,9 +11,8 @@ from penstock.http.schema import Input, Iso, PageQuery, Query, Record
 
 
 class QuarantineQuery(PageQuery):
-    website_id: Annotated[
-        str | None, Field(description="Only entries of this website, or of an unknown website.")
-    ] = None
+    website_id: str | None = None
+    """Only entries of this website, or of an unknown website."""
 
 
 class ExportQuery(Query):
@@ -30,29 +28,24 @@ class ReplayAll(Input):
 class QuarantineRecord(Record):
     """A rejected item or body, or an event that the event store refuses."""
 
-    number: Annotated[int, Field(description="Increases with each entry.")]
+    number: int
+    """Increases with each entry."""
     at: Iso
-    reason: Annotated[
-        str,
-        Field(
-            description="`refused`: validation rejected it. `unshippable`: it was accepted, but "
-            "the event store refuses its row."
-        ),
-    ]
-    route: Annotated[str, Field(description="The route, or the table of the event store.")]
-    website_id: Annotated[
-        str | None,
-        Field(description="Null if the item does not contain a website of the workspace."),
-    ]
-    code: Annotated[
-        str, Field(description="Code of the problem document; `invalid` for an item of a batch.")
-    ]
+    reason: str
+    """`refused`: validation rejected it. `unshippable`: it was accepted, but the event store
+    refuses its row.
+    """
+    route: str
+    """The route, or the table of the event store."""
+    website_id: str | None
+    """Null if the item does not contain a website of the workspace."""
+    code: str
+    """Code of the problem document; `invalid` for an item of a batch."""
     errors: tuple[FaultRecord, ...]
-    item: Annotated[
-        str | None,
-        Field(description="An excerpt as JSON text, without secrets and network addresses."),
-    ]
-    replayable: Annotated[bool, Field(description="Whether the entry can be replayed.")]
+    item: str | None
+    """An excerpt as JSON text, without secrets and network addresses."""
+    replayable: bool
+    """Whether the entry can be replayed."""
 
     @classmethod
     def from_entry(cls, entry: QuarantineEntry) -> Self:
@@ -68,16 +61,14 @@ class QuarantineRecord(Record):
 class QuarantinedContent(QuarantineRecord):
     """A line of an export."""
 
-    content: Annotated[
-        str | None, Field(description="The item as sent, or the row of the event store, as JSON.")
-    ]
+    content: str | None
+    """The item as sent, or the row of the event store, as JSON."""
 
 
 class ReplayRecord(Record):
     replayed: int
-    refused: Annotated[
-        int, Field(description="Entries that are still invalid; they stay in the quarantine.")
-    ]
+    refused: int
+    """Entries that are still invalid; they stay in the quarantine."""
 
 
 class EventCountsRecord(Record):
@@ -87,30 +78,21 @@ class EventCountsRecord(Record):
     """
 
     website_id: str
-    received: Annotated[
-        int, Field(description="Events that were accepted or rejected individually.")
-    ]
-    stored: Annotated[
-        int,
-        Field(
-            description="Events written to the event store, including events "
-            "that were deleted later."
-        ),
-    ]
+    received: int
+    """Events that were accepted or rejected individually."""
+    stored: int
+    """Events written to the event store, including events that were deleted later."""
     duplicates: int
-    refused: Annotated[int, Field(description="Events that validation rejected.")]
-    quarantined: Annotated[int, Field(description="Accepted events that the event store refuses.")]
-    waiting: Annotated[int, Field(description="Events that are on their way to the event store.")]
-    dropped: Annotated[
-        int, Field(description="Rejected or quarantined events that are no longer stored.")
-    ]
-    lost_on_devices: Annotated[
-        int,
-        Field(
-            description="Events that clients dropped because their queues were full. They "
-            "were never received."
-        ),
-    ]
+    refused: int
+    """Events that validation rejected."""
+    quarantined: int
+    """Accepted events that the event store refuses."""
+    waiting: int
+    """Events that are on their way to the event store."""
+    dropped: int
+    """Rejected or quarantined events that are no longer stored."""
+    lost_on_devices: int
+    """Events that clients dropped because their queues were full. They were never received."""
 
 
 class AllEventCountsRecord(Record):

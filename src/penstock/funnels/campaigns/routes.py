@@ -5,7 +5,7 @@ from litestar import Response
 from penstock.accounts.audit.model import Action
 from penstock.accounts.audit.service import AuditLog
 from penstock.accounts.model import Caller
-from penstock.base.table_files import MEDIA_TYPES, Format
+from penstock.base.table_files import MEDIA_TYPES
 from penstock.funnels.campaigns.schema import (
     AttributionExportQuery,
     AttributionQuery,
@@ -53,7 +53,7 @@ def export_attribution(
     file = campaigns.export(caller.workspace_id, query)
     audit_log.record(caller, Action.EXPORTED, f"attribution {query.format}")
     name = file_name(f"attribution {query.group_by}", query.start_at, query.end_at, query.format)
-    return file_download(file, name, MEDIA_TYPES[Format(query.format)])
+    return file_download(file, name, MEDIA_TYPES[query.format])
 
 
 ROUTES = (read_attribution, read_attribution_trend, export_attribution)

@@ -6,12 +6,13 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, field_validator
 
 from penstock.base.calendar import Interval
+from penstock.base.table_files import TableFormat
 from penstock.funnels.internal_traffic.model import InternalTraffic
 from penstock.funnels.queries.schema import CoverageRecord, PeriodRecord
 from penstock.funnels.results.schema import ConversionRate
 from penstock.funnels.statements.campaigns import CampaignSort
 from penstock.http.period import AS_TIME, TIME, InBuckets, InPeriod
-from penstock.http.schema import PageQuery, Record, RuleBroken, without_nul
+from penstock.http.schema import Iso, PageQuery, Record, RuleBroken, without_nul
 
 
 class GroupBy(StrEnum):
@@ -68,7 +69,7 @@ _Ignored = Annotated[str | None, Field(description="Ignored: an export has all r
 class AttributionExportQuery(AttributionSelection):
     """Query parameters for the export. The parameters of the report are accepted and ignored."""
 
-    format: Annotated[Literal["csv", "json", "parquet"], Field(description="File format.")] = "csv"
+    format: Annotated[TableFormat, Field(description="File format.")] = "csv"
     page: _Ignored = None
     page_size: _Ignored = None
 
@@ -154,7 +155,7 @@ class AttributionTrendRecord(Record):
     period: PeriodRecord
     interval: Interval
     timezone: str
-    computed_at: str
+    computed_at: Iso
     data: list[TrafficBucketRecord]
     values: Annotated[
         list[CampaignClicksRecord],
@@ -172,10 +173,10 @@ class AttributionRecord(Record):
     website_id: str | None
     period: PeriodRecord
     evaluated_at: Annotated[
-        str | None,
+        Iso | None,
         Field(description="The time that the funnel's figures describe; null without a funnel."),
     ]
-    computed_at: str
+    computed_at: Iso
     internal_traffic: Annotated[
         InternalTraffic | None,
         Field(

@@ -6,11 +6,11 @@ from itertools import pairwise
 from typing import IO, Any
 
 from penstock.accounts.websites.service import WebsiteService
-from penstock.base.clock import iso, iso_or_none
+from penstock.base.clock import iso
 from penstock.base.errors import Fault
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.base.paging import Page
-from penstock.base.table_files import UNKNOWN, Column, Format, TableRow, write_rows
+from penstock.base.table_files import UNKNOWN, Column, TableRow, write_rows
 from penstock.base.temporary_files import temporary_file
 from penstock.funnels.campaigns.schema import (
     AttributionExportQuery,
@@ -33,7 +33,7 @@ from penstock.funnels.queries.engine import Engine, EngineRows
 from penstock.funnels.queries.parameters import Selection
 from penstock.funnels.queries.provenance import Provenance
 from penstock.funnels.queries.resolve import SavedFunnel
-from penstock.funnels.queries.schema import PeriodRecord, ServedFrom
+from penstock.funnels.queries.schema import ServedFrom
 from penstock.funnels.queries.scope import authorise_websites
 from penstock.funnels.results.tally import Tally, figures_of
 from penstock.funnels.statements.campaigns import (
@@ -104,39 +104,27 @@ class CampaignService:
         rows = [dict(zip(result.names, row, strict=True)) for row in result.rows]
         total = next((row for row in rows if row["is_total"]), _NOTHING)
         context, has_funnel = report.context, report.context is not None
-        return AttributionRecord.model_validate(
-            {
-                "groupBy": query.group_by,
-                "touch": query.touch,
-                "funnelId": query.funnel_id,
-                "definitionRevision": context.revision if context else None,
-                "websiteId": query.website_id,
-                "period": {
-                    "startAt": iso_or_none(query.start_at),
-                    "endAt": iso_or_none(query.end_at),
-                },
-                "evaluatedAt": iso(context.params.evaluated_at_ms) if context else None,
-                "computedAt": iso(result.computed_at_ms),
-                "internalTraffic": context.internal_traffic if context else None,
-                "totals": _figures(total, has_funnel=has_funnel),
-                "data": [
-                    {
-                        "value": row["value"] or None,
-                        "label": row["value"] or UNKNOWN,
-                        **_figures(row, has_funnel=has_funnel),
-                    }
-                    for row in rows
-                    if not row["is_total"]
-                ],
-                "page": query.page,
-                "pageSize": query.page_size,
-                "total": total["groups"],
-                "coverage": self._runner.coverage(
-                    context, _provenance(context, result), total["pending"]
-                )
-                if context
-                else None,
-            }
+        return AttributionRecord.from_object(
+            query,
+            definition_revision=context.revision if context else None,
+            period={"start_at": query.start_at, "end_at": query.end_at},
+            evaluated_at=context.params.evaluated_at_ms if context else None,
+            computed_at=result.computed_at_ms,
+            internal_traffic=context.internal_traffic if context else None,
+            totals=_figures(total, has_funnel=has_funnel),
+            data=[
+                {
+                    "value": row["value"] or None,
+                    "label": row["value"] or UNKNOWN,
+                    **_figures(row, has_funnel=has_funnel),
+                }
+                for row in rows
+                if not row["is_total"]
+            ],
+            total=total["groups"],
+            coverage=self._runner.coverage(context, _provenance(context, result), total["pending"])
+            if context
+            else None,
         )
 
     def trend(
@@ -144,6 +132,7 @@ class CampaignService:
     ) -> AttributionTrendRecord:
         """Count traffic over time. Raises Malformed for too many links or buckets."""
         self._wait_for_clicks()
+        query = query.fitting(query.start_at, query.end_at - 1)
         edges = query.edges(query.start_at, query.end_at - 1, "The period")
         scope = authorise_websites(self._websites, workspace_id, query.website_id)
         traffic = self._traffic(workspace_id, scope.website_ids, query)
@@ -154,13 +143,10 @@ class CampaignService:
         for row in rows:
             if not row["is_total"]:
                 clicks.setdefault(row["value"], {})[row["bucket"]] = row["clicks"]
-        return AttributionTrendRecord(
-            group_by=query.group_by,
-            website_id=query.website_id,
-            period=PeriodRecord(start_at=iso(query.start_at), end_at=iso(query.end_at)),
-            interval=query.interval,
-            timezone=query.timezone,
-            computed_at=iso(result.computed_at_ms),
+        return AttributionTrendRecord.from_object(
+            query,
+            period={"start_at": query.start_at, "end_at": query.end_at},
+            computed_at=result.computed_at_ms,
             data=[
                 TrafficBucketRecord(
                     from_=iso(start_ms),
@@ -190,7 +176,7 @@ class CampaignService:
         with temporary_file() as file, self._engine.stream(report.statement(None)) as blocks:
             tables = (_table_rows(block, names, has_funnel=has_funnel) for block in blocks)
             columns = [Column(name, float if name in _RATES else int) for name in names]
-            write_rows([query.group_by], columns, tables, Format(query.format), file, label="value")
+            write_rows([query.group_by], columns, tables, query.format, file, label="value")
         return file
 
     def _prepare(self, workspace_id: WorkspaceId, query: AttributionSelection) -> _Report:

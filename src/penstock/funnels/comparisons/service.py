@@ -93,16 +93,14 @@ def compare_cohorts(
             message = f"No unit of this query entered with this value of {query.property_}."
             raise bad_parameter(Fault("baseline", "unknown_cohort", message))
     warnings = _warnings(context.definition, query.property_, arms, cohorts.total)
-    return ComparisonRecord.model_validate(
-        {
-            **head_of(context, provenance),
-            **_compare(query.property_, arms, baseline),
-            "summary": _summary(context.definition, query.property_, arms, baseline),
-            "total": cohorts.count,
-            "leftOut": cohorts.count - len(arms),
-            "warnings": list(warnings),
-            "coverage": runner.coverage(context, provenance, cohorts.total.tally.pending),
-        }
+    return ComparisonRecord(
+        **head_of(context, provenance),
+        **_compare(query.property_, arms, baseline),
+        summary=_summary(context.definition, query.property_, arms, baseline),
+        total=cohorts.count,
+        left_out=cohorts.count - len(arms),
+        warnings=list(warnings),
+        coverage=runner.coverage(context, provenance, cohorts.total.tally.pending),
     )
 
 
@@ -143,7 +141,7 @@ def _compare(name: str, arms: Sequence[Arm], baseline: Arm | None) -> dict[str, 
     return {
         "property": name,
         "baseline": cohort_key([name], [baseline.value]) if baseline else None,
-        "confidenceLevel": CONFIDENCE_LEVEL,
+        "confidence_level": CONFIDENCE_LEVEL,
         "cohorts": [_record(name, *row) for row in zip(arms, against, of_settled, strict=True)],
     }
 

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from penstock.base.errors import Fault
 from penstock.base.paths import page_path
+from penstock.base.unicode_text import composed
 from penstock.funnels.definitions.builtins import PATH
 from penstock.funnels.definitions.filters import check_request_field, parse_filter
 from penstock.funnels.definitions.model import Filter, Match, MatchType
@@ -35,7 +36,7 @@ def resolve_match(
     elif match.type in set(MatchType):
         match_type = MatchType(match.type)
         is_page = match_type is MatchType.PAGEVIEW
-        loaded = Match(match_type, page_path(match.value) if is_page else match.value)
+        loaded = Match(match_type, page_path(match.value) if is_page else composed(match.value))
     else:
         faults.append(Fault("type", "not_one_of", f"Must be {', '.join(MatchType)} or {GOAL}."))
     if faults or loaded is None:

@@ -7,13 +7,20 @@ instructions and of texts (8 KB) therefore limit the time that the engine needs 
 from collections.abc import Callable
 from functools import lru_cache
 from time import monotonic
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+from pydantic import BaseModel
 
 from penstock.base.errors import Unavailable
+from penstock.base.ids import WorkspaceId
 from penstock.base.patterns import BadPattern, TooLargePattern, program_size
+from penstock.funnels.definitions.schema import ValidationContext
+from penstock.http.bodies import parse_model
 from penstock.http.schema import RuleBroken
 from penstock.warehouse.client import Warehouse
 from penstock.warehouse.errors import QueryFailed, unavailable_error
+
+M = TypeVar("M", bound=BaseModel)
 
 MAX_SIZE, MAX_TOTAL_SIZE = 4_000, 20_000
 """Maximum instructions of one pattern, and of all patterns of a request."""
@@ -60,6 +67,13 @@ class PatternChecker:
         It raises RuleBroken for a bad pattern, and Unavailable if the engine does not respond.
         """
         return _RequestPatterns(self._verdict).check
+
+    def read(self, _: WorkspaceId, body: bytes, model: type[M]) -> M:
+        """Parse a body with filters or a match, and check its patterns.
+
+        Raises Malformed if it is not JSON, and Invalid with all faults if it breaks rules.
+        """
+        return parse_model(body, model, ValidationContext({}, self.begin()))
 
     def _examine(self, pattern: str) -> _Verdict:
         if _costly_parts(pattern) > _MAX_PARTS:

@@ -6,7 +6,7 @@ from pydantic import Field, ValidatorFunctionWrapHandler, field_validator
 
 from penstock.funnels.definitions.cost import MatchCost, cost_fault, match_units, read_match
 from penstock.funnels.definitions.schema import GOAL, MatchIn, MatchTypeIn
-from penstock.http.schema import OMITTABLE, Input, Name, RuleBroken, RulesBroken
+from penstock.http.schema import Input, Name, Omittable, RuleBroken, RulesBroken
 
 
 class GoalMatchIn(MatchIn):
@@ -39,19 +39,9 @@ class GoalChange(Input):
     """Changes to a goal. Fields that are left out keep their values."""
 
     name: Annotated[
-        Name | None,
+        Omittable[Name],
         Field(description="A new name. A goal that a funnel uses cannot be renamed."),
-        OMITTABLE,
     ] = None
     match: Annotated[
-        GoalMatchIn | None,
-        Field(description="A new match, which replaces the old one."),
-        OMITTABLE,
+        Omittable[GoalMatchIn], Field(description="A new match, which replaces the old one.")
     ] = None
-
-    @field_validator("name", "match")
-    @classmethod
-    def _reject_null(cls, value: object) -> object:
-        if value is None:
-            raise RuleBroken("not_null", "Must not be null. Leave the field out to keep its value.")
-        return value

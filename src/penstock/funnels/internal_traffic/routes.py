@@ -21,7 +21,7 @@ def read_internal_traffic(
     "PUT",
     _PATH,
     "Replace the filters of internal traffic",
-    validated_by="internal_traffic",
+    validated_by="patterns",
     tag="accounts",
 )
 def replace_internal_traffic(

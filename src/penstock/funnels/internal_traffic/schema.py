@@ -7,7 +7,7 @@ from pydantic import Field
 from penstock.funnels.definitions.filter_lists import limit_cost
 from penstock.funnels.definitions.filters import EventField
 from penstock.funnels.definitions.schema import MAX_FILTERS, FilterIn, SavedFilter, limit_items
-from penstock.http.schema import Input, Record
+from penstock.http.schema import Input, Iso, Record
 
 MAX_COST = 40
 """Maximum cost of the filters. It is in addition to the limit of each funnel, so that these filters
@@ -46,4 +46,4 @@ class InternalTrafficRecord(Record):
 
     filters: list[SavedFilter]
     revision: int
-    updated_at: str | None
+    updated_at: Iso | None

@@ -1,9 +1,5 @@
 """Reads and replaces the filters of internal traffic."""
 
-from typing import TypeVar
-
-from pydantic import BaseModel
-
 from penstock.accounts.audit import service as audit
 from penstock.accounts.audit.model import Action
 from penstock.accounts.model import Caller
@@ -13,16 +9,13 @@ from penstock.base.ids import WorkspaceId
 from penstock.funnels.definitions.matches import load_filters
 from penstock.funnels.definitions.model import Filter
 from penstock.funnels.definitions.regexes import PatternChecker
-from penstock.funnels.definitions.schema import ValidationContext, saved_filters
+from penstock.funnels.definitions.schema import saved_filters
 from penstock.funnels.internal_traffic import store
 from penstock.funnels.internal_traffic.schema import InternalTrafficIn, InternalTrafficRecord
-from penstock.http.bodies import parse_model
-from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields
+from penstock.http.read_only import ReadOnlyFields
 from penstock.metadb.database import Database
 from penstock.metadb.record_cache import RecordCache
 from penstock.metadb.workspaces import hold_workspace
-
-M = TypeVar("M", bound=BaseModel)
 
 _TOPIC, _CACHE_TTL_S = "internal_traffic", 2.0
 
@@ -37,13 +30,6 @@ class InternalTrafficService:
             database, _TOPIC, _CACHE_TTL_S
         )
 
-    def read(self, _: WorkspaceId, body: bytes, model: type[M]) -> M:
-        """Parse a body with filters.
-
-        Raises Malformed if it is not JSON, and Invalid with all faults if it breaks rules.
-        """
-        return parse_model(body, model, ValidationContext({}, self._patterns.begin()))
-
     def get(self, workspace_id: WorkspaceId) -> InternalTrafficRecord:
         with self._database.read() as db:
             return store.read(db, workspace_id)
@@ -56,10 +42,7 @@ class InternalTrafficService:
         return self._filters.load(workspace_id, lambda: self._load(workspace_id)) or ()
 
     def replace(
-        self,
-        actor: Caller,
-        sent: InternalTrafficIn,
-        read_only: ReadOnlyFields = NO_READ_ONLY_FIELDS,
+        self, actor: Caller, sent: InternalTrafficIn, read_only: ReadOnlyFields
     ) -> InternalTrafficRecord:
         """Replace all filters.
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, delete, insert, select
 
-from penstock.base.clock import iso
 from penstock.base.ids import WorkspaceId
 from penstock.funnels.definitions.schema import SavedFilter
 from penstock.funnels.internal_traffic.schema import InternalTrafficRecord
@@ -17,9 +16,7 @@ def read(db: Connection, workspace_id: WorkspaceId) -> InternalTrafficRecord:
     ).first()
     if row is None:
         return InternalTrafficRecord(filters=[], revision=0, updated_at=None)
-    return InternalTrafficRecord(
-        filters=row.filters, revision=row.revision, updated_at=iso(row.updated_at)
-    )
+    return InternalTrafficRecord.model_validate(row)
 
 
 def replace(

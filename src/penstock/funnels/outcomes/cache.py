@@ -1,6 +1,6 @@
 """State of stored outcomes in memory, which the queries and the worker of a process share.
 
-State that other processes need is kept in the stores: see `penstock.funnels.outcomes.locks`.
+State that other processes need is kept in the stores: see `penstock.funnels.outcomes.locked`.
 """
 
 from collections import Counter
@@ -11,7 +11,10 @@ from threading import Lock
 
 from penstock.base.clock import Clock
 from penstock.base.ids import WorkspaceId
-from penstock.funnels.outcomes.model import Mark, PendingBuild, Subject
+from penstock.funnels.outcomes import store
+from penstock.funnels.outcomes.model import Mark, PendingBuild, RowChange, Subject
+from penstock.funnels.outcomes.rows import OutcomeRows
+from penstock.metadb.database import Database
 
 _RETIRE_AFTER_MS = 120_000
 """Time to keep an unmarked build, because a query may have chosen it without having started to read
@@ -20,11 +23,15 @@ it.
 
 
 class OutcomeCache:
-    """Marks, readers and pending builds of stored outcomes in this process. Thread-safe."""
+    """Marks, locks, readers and pending builds of stored outcomes in this process. Thread-safe.
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    Only `last_change` and `read` block; they raise `StoreUnavailable` and `QueryFailed`.
+    """
+
+    def __init__(self, database: Database, rows: OutcomeRows, clock: Clock) -> None:
+        self.database, self.rows, self.clock = database, rows, clock
         self._state = Lock()  # guards all fields below
+        self._locks: dict[str, Lock] = {}
         # Times are elapsed milliseconds.
         self._marks: dict[str, Mark] = {}
         self._pending: dict[str, PendingBuild] = {}
@@ -32,6 +39,27 @@ class OutcomeCache:
         self._readers = Counter[str]()  # number of statements that read each build
         self._not_storable = set[str]()  # only a restart clears this set
         self._not_before_ms: dict[str, int] = {}
+
+    def last_change(self, outcome: str) -> RowChange:
+        """Read the last change of an outcome's rows. It is empty if there was none."""
+        with self.database.read() as db:
+            return store.last(db, outcome)
+
+    def read(self, outcome: str) -> tuple[RowChange, Mark]:
+        """Return the last change of an outcome's rows, and their newest mark.
+
+        The mark is empty if no rows are in use. It comes from memory if the known mark belongs to
+        the last change. While a change is open, the rows may include more events than it says.
+        """
+        change, known = self.last_change(outcome), self.mark(outcome)
+        if known is not None and known.number == change.number:
+            return change, known
+        return change, self.rows.newest_mark(outcome)
+
+    def lock(self, outcome: str) -> Lock:
+        """Return the lock of an outcome in this process. `locked.hold` acquires it."""
+        with self._state:
+            return self._locks.setdefault(outcome, Lock())
 
     def mark(self, outcome: str) -> Mark | None:
         """Return the last mark that this process read or saved.
@@ -62,19 +90,19 @@ class OutcomeCache:
         with self._state:
             mark = self._marks.pop(outcome, None)
             if mark is not None:
-                self._unmarked_since_ms[mark.build] = self._clock.elapsed_ms()
+                self._unmarked_since_ms[mark.build] = self.clock.elapsed_ms()
 
     def discard_build(self, build: str) -> None:
         """Allow the rows of a build that never had a mark to be dropped at once."""
         with self._state:
-            self._unmarked_since_ms[build] = self._clock.elapsed_ms() - _RETIRE_AFTER_MS
+            self._unmarked_since_ms[build] = self.clock.elapsed_ms() - _RETIRE_AFTER_MS
 
     def unused_builds(self, unmarked: Iterable[str], *, at_once: bool) -> list[str]:
         """Return the builds without a mark that no statement reads or is about to read.
 
         at_once: include builds that have only just lost their mark.
         """
-        now_ms = self._clock.elapsed_ms()
+        now_ms = self.clock.elapsed_ms()
         before_ms = now_ms if at_once else now_ms - _RETIRE_AFTER_MS
         with self._state:
             since_ms = {build: self._unmarked_since_ms.get(build, now_ms) for build in unmarked}
@@ -110,11 +138,11 @@ class OutcomeCache:
     def postpone(self, outcome: str, for_ms: int) -> None:
         """Keep queries from requesting a build for this long."""
         with self._state:
-            self._not_before_ms[outcome] = self._clock.elapsed_ms() + for_ms
+            self._not_before_ms[outcome] = self.clock.elapsed_ms() + for_ms
 
     def may_build(self, outcome: str) -> bool:
         """Whether a query may request a build."""
-        now_ms = self._clock.elapsed_ms()
+        now_ms = self.clock.elapsed_ms()
         with self._state:
             return (
                 outcome not in self._marks

@@ -1,42 +1,48 @@
-"""Changes of an outcome, which only the process that holds its lock may make."""
+"""Changes of an outcome, which only the process that holds its lock may make.
 
+The metadata DB records each change of rows. A change is opened before rows are written, and closed
+when their mark is saved. While it is open, the rows may include more events than the mark says, for
+example because the process was killed. A change and its mark have the same number, so a process
+that lost its lock can neither open another change nor save a valid mark.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from time import monotonic
 
 import structlog
 
-from penstock.base.clock import Clock
+from penstock.funnels.outcomes import nodes, store
 from penstock.funnels.outcomes.cache import OutcomeCache
 from penstock.funnels.outcomes.model import Backlog, Mark, NotStorable, RowChange, Subject
-from penstock.funnels.outcomes.rows import OutcomeRows
-from penstock.funnels.outcomes.store import RowChanges
+from penstock.settings import DAY_S
 
 log = structlog.get_logger()
 
+_FORGOTTEN_MS = 30 * DAY_S * 1000
+"""Milliseconds after which the last change of an outcome without rows is deleted. No statement runs
+that long.
+"""
+
 
 class LockedOutcome:
-    """An outcome whose lock the caller holds. Methods block, and raise the same errors as
-    `OutcomeLocks`.
+    """An outcome whose lock the caller holds: see `hold`. Methods block, and raise `QueryFailed`
+    and `StoreUnavailable`.
 
     mark: the mark of the rows; None if no rows are in use. change: the last change of the rows.
     is_interrupted: whether that change has not ended, so that rows may include more events than the
     mark says.
     """
 
-    def __init__(
-        self,
-        rows: OutcomeRows,
-        cache: OutcomeCache,
-        changes: RowChanges,
-        clock: Clock,
-        change: RowChange,
-        newest: Mark,
-    ) -> None:
-        """Create the object from the stored change and the newest mark, which may be empty."""
-        self._rows, self._cache, self._changes, self._clock = rows, cache, changes, clock
-        self._number = max(change.number, newest.number)
-        self.change, self.mark = change, newest if newest.build else None
+    def __init__(self, cache: OutcomeCache, outcome: str) -> None:
+        """Read the stored change and the newest mark."""
+        self._cache, self._rows = cache, cache.rows
+        self.change, newest = cache.read(outcome)
+        self._number = max(self.change.number, newest.number)
+        self.mark = newest if newest.build else None
         # The mark that has the change's number is saved after all of the change's rows.
-        self.is_interrupted = change.is_open and newest.number != change.number
+        self.is_interrupted = self.change.is_open and newest.number != self.change.number
 
     def adopt(self) -> bool:
         """Use the stored mark from now on, or retire rows that do not match it.
@@ -107,11 +113,12 @@ class LockedOutcome:
             number=self._number + 1,
             is_open=True,
             build=build,
-            opened_at_ms=self._clock(),
+            opened_at_ms=self._cache.clock(),
             # A build has new rows, which do not include what earlier rows did.
             read_until_ms=read_until_ms if build else max(read_until_ms, self.change.read_until_ms),
         )
-        self._changes.open(self.change, opened)
+        with self._cache.database.write() as db:
+            store.open_change(db, self.change, opened)
         self.change, self._number = opened, opened.number
 
     def save(self, mark: Mark) -> Mark:
@@ -134,6 +141,61 @@ class LockedOutcome:
 
         Raises `Overtaken` if another process has changed the rows.
         """
-        self._changes.close(self.change)
+        with self._cache.database.write() as db:
+            store.close_change(db, self.change)
         self.change = self.change._replace(is_open=False, build="")
         self.is_interrupted = False
+
+
+@contextmanager
+def hold(cache: OutcomeCache, outcome: str, wait_s: float) -> Iterator[LockedOutcome | None]:
+    """Hold the lock that is needed to update, drop or compare an outcome's rows.
+
+    Yields None if another thread or node still holds it after `wait_s` seconds. Blocks, and raises
+    `QueryFailed` and `StoreUnavailable`.
+    """
+    until_s, lock = monotonic() + wait_s, cache.lock(outcome)
+    if not lock.acquire(timeout=wait_s):
+        yield None
+        return
+    try:
+        with nodes.hold(cache.database, outcome, max(0.0, until_s - monotonic())) as is_mine:
+            yield LockedOutcome(cache, outcome) if is_mine else None
+    finally:
+        lock.release()
+
+
+def unfinished_builds(cache: OutcomeCache) -> set[str]:
+    """Return the builds that are being made, and end those of processes that have died."""
+    with cache.database.read() as db:
+        changes = store.with_builds(db)
+    return {change.build for change in changes if not _end_abandoned(cache, change)}
+
+
+def _end_abandoned(cache: OutcomeCache, change: RowChange) -> bool:
+    """End a build whose process has died or lost its lock, so that its mark is not valid.
+
+    Returns False if the process still holds the lock.
+    """
+    with hold(cache, change.outcome, 0) as locked:
+        if locked is None:
+            return False
+        if locked.change.build == change.build:
+            if locked.is_interrupted:
+                # The other process can then no longer save its mark.
+                locked.open_change()
+                locked.save(Mark.empty(change.outcome))
+            else:
+                locked.close_change()
+        return True
+
+
+def forget_old_changes(cache: OutcomeCache) -> None:
+    """Delete the last change of each outcome that has had no rows for a month.
+
+    Change numbers still only increase, because empty marks also have a number. A process that was
+    overtaken before then finds that its change was deleted, and cannot continue it.
+    """
+    with_rows, now_ms = [mark.outcome for mark in cache.rows.marks()], cache.clock()
+    with cache.database.write() as db:
+        store.forget(db, now_ms - _FORGOTTEN_MS, now_ms, with_rows)

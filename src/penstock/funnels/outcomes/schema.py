@@ -1,9 +1,7 @@
 """Wire types for stored outcomes."""
 
 from enum import StrEnum
-from typing import Annotated, Self
-
-from pydantic import Field
+from typing import Self
 
 from penstock.base.clock import iso, iso_or_none
 from penstock.funnels.queries.schema import DirectReason
@@ -20,29 +18,24 @@ class OutcomesState(StrEnum):
 
 
 class OutcomesQuery(Query):
-    website_id: Annotated[
-        str | None,
-        Field(description="Only outcomes for this website; by default, for all websites."),
-    ] = None
+    website_id: str | None = None
+    """Only outcomes for this website; by default, for all websites."""
 
 
 class OutcomesRecord(Record):
     """Stored outcomes of a funnel's current revision."""
 
     state: OutcomesState
-    reason: Annotated[
-        DirectReason | None,
-        Field(description="Why no outcomes are stored, if the state is `none`; null otherwise."),
-    ] = None
-    started_at: Annotated[str | None, Field(description="When the build started.")] = None
-    rows_read: Annotated[int, Field(description="Rows of the event store that the build read.")] = 0
-    rows_to_read: Annotated[
-        int,
-        Field(description="Estimated number of rows for the statements so far, which may rise."),
-    ] = 0
-    evaluated_at: Annotated[
-        str | None, Field(description="With `stored`: the time up to which attempts are stored.")
-    ] = None
+    reason: DirectReason | None = None
+    """Why no outcomes are stored, if the state is `none`; null otherwise."""
+    started_at: str | None = None
+    """When the build started."""
+    rows_read: int = 0
+    """Rows of the event store that the build read."""
+    rows_to_read: int = 0
+    """Estimated number of rows for the statements so far, which may rise."""
+    evaluated_at: str | None = None
+    """With `stored`: the time up to which attempts are stored."""
 
     @classmethod
     def stored(cls, read_until_ms: int) -> Self:

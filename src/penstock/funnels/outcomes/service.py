@@ -12,8 +12,8 @@ import structlog
 from penstock.base.clock import Clock
 from penstock.base.errors import StoreUnavailable, Unavailable
 from penstock.base.ids import WorkspaceId
-from penstock.funnels.outcomes import policy
-from penstock.funnels.outcomes.locked import LockedOutcome
+from penstock.funnels.outcomes import nodes, policy, store
+from penstock.funnels.outcomes.locked import LockedOutcome, hold
 from penstock.funnels.outcomes.model import DROPPED_MS, Mark, Subject, Unsettled
 from penstock.funnels.outcomes.schema import OutcomesQuery, OutcomesRecord
 from penstock.funnels.outcomes.worker import OutcomeWorker
@@ -41,8 +41,8 @@ class OutcomeService:
 
     def __init__(self, worker: OutcomeWorker, settings: Settings, clock: Clock) -> None:
         self._worker, self._settings, self._clock = worker, settings, clock
-        self._rows, self._cache = worker.rows, worker.cache
-        self._locks, self._subjects = worker.locks, worker.subjects
+        self._cache, self._rows = worker.cache, worker.cache.rows
+        self._database = worker.cache.database
 
     def find_build(self, context: QueryContext) -> StoredBuild | DirectReason:
         """Return rows that include all events of the query's data, or the reason to read events."""
@@ -62,7 +62,7 @@ class OutcomeService:
             return None
         at_ms = context.params.evaluated_at_ms
         try:
-            with self._locks.hold(subject.outcome, policy.SHORT_LOCK_S) as locked:
+            with hold(self._cache, subject.outcome, policy.SHORT_LOCK_S) as locked:
                 return None if locked is None else self._refresh(subject, locked, at_ms)
         except Unsettled:
             return None
@@ -147,8 +147,9 @@ class OutcomeService:
         """
         subject, at_ms = _subject_of(context), context.params.evaluated_at_ms
         try:
-            until_ms = self._locks.read_until_ms(subject.outcome, build.name)
-            return until_ms is not None and not self._rows.has_event_between(
+            change, mark = self._cache.read(subject.outcome)
+            until_ms = max(change.read_until_ms, mark.read_until_ms)
+            return mark.build == build.name and not self._rows.has_event_between(
                 subject, at_ms, until_ms
             )
         except StoreUnavailable as error:
@@ -167,7 +168,7 @@ class OutcomeService:
         if isinstance(error, StoreUnavailable) and not self._rows.is_embedded:
             return
         try:
-            with self._locks.hold(_subject_of(context).outcome, policy.SHORT_LOCK_S) as locked:
+            with hold(self._cache, _subject_of(context).outcome, policy.SHORT_LOCK_S) as locked:
                 mark = None if locked is None else locked.mark
                 if locked is not None and mark is not None and mark.build == build.name:
                     locked.retire("statement_failed")
@@ -188,7 +189,7 @@ class OutcomeService:
         outcome = _subject_of(context).outcome
         if not self._cache.may_build(outcome):
             return
-        subject = self._subjects.current(context.workspace_id, context.funnel_id, outcome)
+        subject = self._worker.current_subject(context.workspace_id, context.funnel_id, outcome)
         if subject is not None:
             self._cache.request_build(subject, context.workspace_id, context.funnel_id)
             self._worker.worker.wake()
@@ -205,14 +206,14 @@ class OutcomeService:
         Raises NotFound for an unknown funnel, Unauthorized for a website of another workspace, and
         Conflict under the same conditions as `FunnelService.resolve`.
         """
-        subject = self._subjects.subject(workspace_id, funnel_id, query.website_id)
+        subject = self._worker.subject(workspace_id, funnel_id, query.website_id)
         if not self._worker.is_enabled:
             return OutcomesRecord.missing(DirectReason.OFF)
         try:
-            mark = self._locks.mark(subject.outcome)
+            change, mark = self._cache.read(subject.outcome)
         except QueryFailed as error:
             raise explain_failure(error) from error
-        if mark is not None:
+        if mark.build:
             return OutcomesRecord.stored(mark.read_until_ms)
         pending = self._cache.pending_build(subject.outcome)
         if pending is not None and pending.started_at_ms is not None:
@@ -220,7 +221,7 @@ class OutcomeService:
             with suppress(QueryFailed, StoreUnavailable):
                 progress = self._rows.progress(pending.work)
             return OutcomesRecord.pending(pending.started_at_ms, *progress)
-        since_ms = self._locks.built_elsewhere_since_ms(subject.outcome)
+        since_ms = nodes.built_since_ms(self._database, change, self._clock())
         if since_ms is not None or pending is not None:
             return OutcomesRecord.pending(since_ms, 0, 0)
         return OutcomesRecord.missing(self._reason_without_rows(subject, is_saved=True))
@@ -230,15 +231,16 @@ class OutcomeService:
 
         Raises the same errors as `status`.
         """
-        subject = self._subjects.subject(workspace_id, funnel_id, query.website_id)
+        subject = self._worker.subject(workspace_id, funnel_id, query.website_id)
         self._cache.postpone(subject.outcome, DROPPED_MS)
-        self._locks.changes.drop_until(subject.outcome, self._clock() + DROPPED_MS)
+        with self._database.write() as db:
+            store.drop_until(db, subject.outcome, self._clock() + DROPPED_MS)
         pending = self._cache.pending_build(subject.outcome)
         if pending is not None:
             pending.is_cancelled = True
             self._rows.stop(pending.work)
-        is_built = bool(self._locks.changes.last(subject.outcome).build)
-        with self._locks.hold(subject.outcome, 0 if is_built else _DROP_S) as locked:
+        is_built = bool(self._cache.last_change(subject.outcome).build)
+        with hold(self._cache, subject.outcome, 0 if is_built else _DROP_S) as locked:
             if locked is not None:
                 locked.retire("by_request")
             elif not is_built:  # A node that builds checks for the request after it saves its mark.

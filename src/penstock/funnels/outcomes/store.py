@@ -1,4 +1,4 @@
-"""Reads and writes the changes of stored outcomes in the metadata DB."""
+"""SQL for the last change of each outcome's rows, and for requests to drop them."""
 
 from collections.abc import Collection
 from typing import Any
@@ -6,7 +6,6 @@ from typing import Any
 from sqlalchemy import Connection, delete, select, text, update
 
 from penstock.funnels.outcomes.model import Overtaken, RowChange
-from penstock.metadb.database import Database
 from penstock.metadb.tables import outcome_claims
 
 c = outcome_claims.c
@@ -19,65 +18,56 @@ _ADD = text("""
 """)
 
 
-class RowChanges:
-    """The last change of each outcome's rows. Methods block, and raise `StoreUnavailable`."""
+def last(db: Connection, outcome: str) -> RowChange:
+    """Return the last change of an outcome, or an empty change if there was none."""
+    row = db.execute(select(*_FIELDS).where(c.outcome == outcome)).first()
+    return RowChange(outcome) if row is None else RowChange(*row)
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
-    def last(self, outcome: str) -> RowChange:
-        """Return the last change of an outcome, or an empty change if there was none."""
-        with self._database.read() as db:
-            row = db.execute(select(*_FIELDS).where(c.outcome == outcome)).first()
-        return RowChange(outcome) if row is None else RowChange(*row)
+def with_builds(db: Connection) -> list[RowChange]:
+    """Return the changes whose builds have not ended, including those of nodes that died."""
+    return [RowChange(*row) for row in db.execute(select(*_FIELDS).where(c.build != ""))]
 
-    def with_builds(self) -> list[RowChange]:
-        """Return the changes whose builds have not ended, including those of nodes that died."""
-        with self._database.read() as db:
-            return [RowChange(*row) for row in db.execute(select(*_FIELDS).where(c.build != ""))]
 
-    def open(self, last: RowChange, opened: RowChange) -> None:
-        """Record that a change begins. Raises `Overtaken` if `last` is no longer the last one."""
-        with self._database.write() as db:
-            if last.number == 0:
-                db.execute(_ADD, {"outcome": last.outcome})
-            _replace(
-                db,
-                last,
-                number=opened.number,
-                is_open=True,
-                build=opened.build,
-                opened_at=opened.opened_at_ms,
-                read_until=opened.read_until_ms,
-            )
+def open_change(db: Connection, last: RowChange, opened: RowChange) -> None:
+    """Record that a change begins. Raises `Overtaken` if `last` is no longer the last one."""
+    if last.number == 0:
+        db.execute(_ADD, {"outcome": last.outcome})
+    _replace(
+        db,
+        last,
+        number=opened.number,
+        is_open=True,
+        build=opened.build,
+        opened_at=opened.opened_at_ms,
+        read_until=opened.read_until_ms,
+    )
 
-    def close(self, change: RowChange) -> None:
-        """Record that a change has ended. Raises `Overtaken` if it is no longer the last one."""
-        with self._database.write() as db:
-            _replace(db, change, is_open=False, build="")
 
-    def drop_until(self, outcome: str, until_ms: int) -> None:
-        """Keep all nodes from building the outcome until this time."""
-        with self._database.write() as db:
-            db.execute(_ADD, {"outcome": outcome})
-            db.execute(
-                update(outcome_claims).where(c.outcome == outcome).values(dropped_until=until_ms)
-            )
+def close_change(db: Connection, change: RowChange) -> None:
+    """Record that a change has ended. Raises `Overtaken` if it is no longer the last one."""
+    _replace(db, change, is_open=False, build="")
 
-    def forget(self, before_ms: int, now_ms: int, with_rows: Collection[str]) -> None:
-        """Delete changes that were opened before `before_ms` and have no running build.
 
-        Keeps the changes of outcomes that have rows or must not be built now.
-        """
-        with self._database.write() as db:
-            db.execute(
-                delete(outcome_claims).where(
-                    c.opened_at < before_ms,
-                    c.build == "",
-                    c.dropped_until < now_ms,
-                    c.outcome.not_in(with_rows),
-                )
-            )
+def drop_until(db: Connection, outcome: str, until_ms: int) -> None:
+    """Keep all nodes from building the outcome until this time."""
+    db.execute(_ADD, {"outcome": outcome})
+    db.execute(update(outcome_claims).where(c.outcome == outcome).values(dropped_until=until_ms))
+
+
+def forget(db: Connection, before_ms: int, now_ms: int, with_rows: Collection[str]) -> None:
+    """Delete changes that were opened before `before_ms` and have no running build.
+
+    Keeps the changes of outcomes that have rows or must not be built now.
+    """
+    db.execute(
+        delete(outcome_claims).where(
+            c.opened_at < before_ms,
+            c.build == "",
+            c.dropped_until < now_ms,
+            c.outcome.not_in(with_rows),
+        )
+    )
 
 
 def _replace(db: Connection, last: RowChange, **values: Any) -> None:

@@ -4,21 +4,26 @@ and drops them.
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 
 import structlog
 from anyio import CancelScope, CapacityLimiter, to_thread
 
-from penstock.base.attempts import Attempts
-from penstock.base.clock import Clock
-from penstock.base.errors import StoreUnavailable
-from penstock.base.ids import new_id
+from penstock.accounts.websites.service import WebsiteService
+from penstock.base.errors import Conflict, Malformed, NotFound, StoreUnavailable
+from penstock.base.ids import WebsiteId, WorkspaceId, new_id
 from penstock.base.metrics import counter
 from penstock.base.worker import Worker, WorkerStopped
+from penstock.core import Core
 from penstock.funnels.outcomes import policy
 from penstock.funnels.outcomes.cache import OutcomeCache
-from penstock.funnels.outcomes.locked import LockedOutcome
-from penstock.funnels.outcomes.locks import OutcomeLocks
+from penstock.funnels.outcomes.locked import (
+    LockedOutcome,
+    forget_old_changes,
+    hold,
+    unfinished_builds,
+)
 from penstock.funnels.outcomes.model import (
     Mark,
     NotStorable,
@@ -28,11 +33,9 @@ from penstock.funnels.outcomes.model import (
     Unsettled,
 )
 from penstock.funnels.outcomes.rows import OutcomeRows
-from penstock.funnels.outcomes.subjects import SubjectReader
+from penstock.funnels.saved.service import FunnelService
 from penstock.health.model import OutcomesHealth
-from penstock.metadb.database import Database
-from penstock.settings import DAY_S, Settings
-from penstock.warehouse.client import Warehouse
+from penstock.settings import DAY_S
 from penstock.warehouse.errors import QueryFailed
 from penstock.warehouse.work import Stopped, Work, working_on
 
@@ -50,27 +53,22 @@ class OutcomeWorker:
     """Does all work on stored outcomes that no query waits for: one task after the other, in one
     thread.
 
-    Methods other than `running` and `state` block, and raise the same errors as `LockedOutcome`.
+    Methods other than `running` and `state` block, and raise `QueryFailed` and `StoreUnavailable`.
     """
 
-    def __init__(
-        self,
-        warehouse: Warehouse,
-        database: Database,
-        subjects: SubjectReader,
-        settings: Settings,
-        clock: Clock,
-        attempts: Attempts,
-    ) -> None:
-        self._warehouse, self._settings = warehouse, settings
-        self._clock, self._attempts = clock, attempts
-        self.is_enabled = settings.stored_outcomes > 0 and warehouse.cluster is None
-        self.subjects, self.rows, self.cache = subjects, OutcomeRows(warehouse), OutcomeCache(clock)
-        self.locks = OutcomeLocks(database, self.rows, self.cache, clock)
-        self.worker = Worker("outcomes", self.step, clock, period_s=_PERIOD_S, stalled_after_s=None)
+    def __init__(self, core: Core, websites: WebsiteService, funnels: FunnelService) -> None:
+        self._warehouse, self._settings = core.warehouse, core.settings
+        self._clock, self._attempts = core.clock, core.attempts
+        self._websites, self._funnels = websites, funnels
+        self.is_enabled = self._settings.stored_outcomes > 0 and self._warehouse.cluster is None
+        self.rows = OutcomeRows(self._warehouse)
+        self.cache = OutcomeCache(core.database, self.rows, self._clock)
+        self.worker = Worker(
+            "outcomes", self.step, self._clock, period_s=_PERIOD_S, stalled_after_s=None
+        )
         self._work: Work | None = None  # controls the running statements
         self._is_prepared = self._is_loaded = False
-        self._comparisons, self._compared_at_ms = 0, clock.elapsed_ms()
+        self._comparisons, self._compared_at_ms = 0, self._clock.elapsed_ms()
         self._forgot_at_ms: int | None = None
         self._health = OutcomesHealth(0)
 
@@ -201,7 +199,7 @@ class OutcomeWorker:
             if self.cache.mark(mark.outcome) is not None:
                 self.cache.note_query(mark.outcome, mark.queried_at_ms)
                 continue
-            with self.locks.hold(mark.outcome, 0) as locked:
+            with hold(self.cache, mark.outcome, 0) as locked:
                 if locked is not None:
                     locked.adopt()
         if not self._is_loaded:
@@ -216,7 +214,7 @@ class OutcomeWorker:
         # Keep this order: a build opens its change before it writes rows, and saves its mark before
         # its change ends.
         stored = self.rows.builds()
-        unfinished = self.locks.unfinished_builds()
+        unfinished = unfinished_builds(self.cache)
         marked = {mark.build for mark in self.rows.marks()}
         unmarked = stored - unfinished - marked
         self.rows.drop(self.cache.unused_builds(unmarked, at_once=at_once))
@@ -224,7 +222,7 @@ class OutcomeWorker:
     def _drop_all(self) -> None:
         """Drop all rows, because stored outcomes are switched off."""
         for mark in self.rows.marks():
-            with self.locks.hold(mark.outcome, policy.LOCK_S) as locked:
+            with hold(self.cache, mark.outcome, policy.LOCK_S) as locked:
                 if locked is not None:
                     locked.retire("switched_off")
         self.drop_unmarked(at_once=True)
@@ -243,7 +241,7 @@ class OutcomeWorker:
 
     def _build(self, pending: PendingBuild) -> None:
         """Run a build. It stays pending while another node runs it, in case that node dies."""
-        with self.locks.hold(pending.subject.outcome, policy.SHORT_LOCK_S) as locked:
+        with hold(self.cache, pending.subject.outcome, policy.SHORT_LOCK_S) as locked:
             if locked is None and not pending.is_cancelled:
                 return
             try:
@@ -274,7 +272,7 @@ class OutcomeWorker:
         oldest = min(marks, key=lambda mark: mark.queried_at_ms)
         if policy.is_in_use(oldest, self._clock()):
             return False
-        with self.locks.hold(oldest.outcome, policy.LOCK_S) as locked:
+        with hold(self.cache, oldest.outcome, policy.LOCK_S) as locked:
             if locked is not None:
                 locked.retire("room_needed")
             return locked is not None
@@ -305,7 +303,7 @@ class OutcomeWorker:
             _BUILDS.labels("done").inc()
             took_s = (self._clock() - now_ms) / 1000
             log.info("outcomes_stored", funnel_id=funnel_id, seconds=took_s)
-            if self.locks.changes.last(outcome).dropped_for_ms(self._clock()):
+            if self.cache.last_change(outcome).dropped_for_ms(self._clock()):
                 locked.retire("by_request")  # A request on another node has dropped it.
 
     def _discard(self, locked: LockedOutcome, build: str) -> None:
@@ -327,8 +325,8 @@ class OutcomeWorker:
         """Retire an unused outcome, or evaluate changes that are too many for a query to
         evaluate.
         """
-        subject = self.subjects.current(mark.workspace_id, mark.funnel_id, mark.outcome)
-        with self.locks.hold(mark.outcome, policy.LOCK_S) as locked:
+        subject = self.current_subject(mark.workspace_id, mark.funnel_id, mark.outcome)
+        with hold(self.cache, mark.outcome, policy.LOCK_S) as locked:
             current = None if locked is None else locked.mark
             if locked is None or current is None:
                 return
@@ -375,10 +373,10 @@ class OutcomeWorker:
         Returns None if events were deleted in the meantime, the funnel has changed, or other work
         takes too long. share: see `Subset`.
         """
-        subject = self.subjects.current(mark.workspace_id, mark.funnel_id, mark.outcome)
+        subject = self.current_subject(mark.workspace_id, mark.funnel_id, mark.outcome)
         if subject is None:
             return None
-        with self.locks.hold(mark.outcome, policy.LOCK_S) as locked:
+        with hold(self.cache, mark.outcome, policy.LOCK_S) as locked:
             current = None if locked is None or locked.is_interrupted else locked.mark
             if locked is None or current is None or current.build != mark.build:
                 return None
@@ -394,5 +392,31 @@ class OutcomeWorker:
         """Delete old changes of outcomes without rows, at startup and then once a day."""
         now_ms = self._clock.elapsed_ms()
         if self._forgot_at_ms is None or now_ms >= self._forgot_at_ms + DAY_S * 1000:
-            self.locks.forget_old()
+            forget_old_changes(self.cache)
             self._forgot_at_ms = now_ms
+
+    def subject(self, workspace_id: WorkspaceId, funnel_id: str, website_id: str | None) -> Subject:
+        """Return the subject for the current revision over one website, or over all websites.
+
+        Raises NotFound for an unknown funnel, Unauthorized for a website of another workspace, and
+        Conflict under the same conditions as `FunnelService.resolve`.
+        """
+        _, saved = self._funnels.definition_at(workspace_id, funnel_id, None)
+        definition = self._funnels.resolve(workspace_id, saved)
+        websites = self._websites.select_websites(workspace_id, website_id)
+        return Subject(definition, tuple(WebsiteId(website.id) for website in websites))
+
+    def current_subject(
+        self, workspace_id: WorkspaceId, funnel_id: str, outcome: str
+    ) -> Subject | None:
+        """Return the subject with this outcome, over all websites or over one website.
+
+        Returns None if the funnel was deleted, or if its current revision has no such subject.
+        """
+        try:
+            everywhere = self.subject(workspace_id, funnel_id, None)
+        except (NotFound, Malformed, Conflict):
+            return None
+        scopes = (everywhere.website_ids, *((each,) for each in everywhere.website_ids))
+        subjects = (replace(everywhere, website_ids=scope) for scope in scopes)
+        return next((subject for subject in subjects if subject.outcome == outcome), None)

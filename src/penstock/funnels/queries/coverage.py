@@ -61,14 +61,7 @@ def coverage_of(
         period_begins_before_history=_begins_before_history(params, profile),
         open_windows=open_windows,
         gaps=[
-            GapRecord(
-                kind=gap.kind,
-                website_id=gap.website_id,
-                from_=iso(gap.from_ms),
-                to=iso(gap.to_ms),
-                at=iso(gap.at_ms),
-                state=gap.state,
-            )
+            GapRecord.from_object(gap, from_=gap.from_ms)
             for gap in relevant
             if gap.note  # a complete import has no note
         ],

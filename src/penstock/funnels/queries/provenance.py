@@ -1,16 +1,14 @@
 """The source of a response's rows, and the head of the response, which states the source."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
-from penstock.base.clock import iso, iso_or_none
 from penstock.funnels.definitions.ad_hoc import NO_CHANGES
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.schema import (
     AskedRecord,
     DirectReason,
-    NamedSegmentRecord,
     ServedFrom,
 )
 
@@ -64,21 +62,18 @@ def head_of(context: QueryContext, provenance: Provenance) -> dict[str, Any]:
     """Return the fields of `HeadRecord`."""
     reason = provenance.direct_reason
     return {
-        "funnelId": context.funnel_id,
-        "definitionRevision": context.revision,
-        "goals": [asdict(goal) for goal in context.definition.goals],
-        "countingUnit": context.definition.counting_unit,
+        "funnel_id": context.funnel_id,
+        "definition_revision": context.revision,
+        "goals": context.definition.goals,
+        "counting_unit": context.definition.counting_unit,
         "repeat": context.definition.repeat,
-        "evaluatedAt": iso(context.params.evaluated_at_ms),
-        "computedAt": iso(provenance.computed_at_ms),
-        "servedFrom": provenance.served_from,
-        "directReason": None if reason is DirectReason.OFF else reason,
-        "lastKnownEventAt": iso_or_none(context.profile.last_event_ms),
-        "period": {
-            "startAt": iso_or_none(context.params.start_ms),
-            "endAt": iso_or_none(context.params.end_ms),
-        },
-        "websiteId": context.website_id,
+        "evaluated_at": context.params.evaluated_at_ms,
+        "computed_at": provenance.computed_at_ms,
+        "served_from": provenance.served_from,
+        "direct_reason": None if reason is DirectReason.OFF else reason,
+        "last_known_event_at": context.profile.last_event_ms,
+        "period": {"start_at": context.params.start_ms, "end_at": context.params.end_ms},
+        "website_id": context.website_id,
         "asked": question_record(context) if _asks_something(context) else None,
     }
 
@@ -88,13 +83,6 @@ def _asks_something(context: QueryContext) -> bool:
 
 
 def question_record(context: QueryContext) -> AskedRecord:
-    changes, segment = context.ad_hoc, context.segment
-    return AskedRecord(
-        breakdown=None if changes.breakdown is None else list(changes.breakdown),
-        filters=None if changes.filters is None else list(changes.filters),
-        window=changes.window,
-        settled=changes.settled,
-        segment=segment
-        and NamedSegmentRecord(id=segment.id, name=segment.name, revision=segment.revision),
-        internal_traffic=context.internal_traffic,
+    return AskedRecord.from_object(
+        context.ad_hoc, segment=context.segment, internal_traffic=context.internal_traffic
     )

@@ -32,7 +32,7 @@ from penstock.funnels.internal_traffic.model import InternalTraffic
 from penstock.funnels.queries.parameters import Selection
 from penstock.funnels.saved.schema import MAX_BREAKDOWNS
 from penstock.http.period import AS_TIME, TIME, InPeriod, read_time_ms
-from penstock.http.schema import Record, RuleBroken, RulesBroken, faults_of, without_nul
+from penstock.http.schema import Iso, Record, RuleBroken, RulesBroken, faults_of, without_nul
 
 CohortFilter = dict[str, JsonValue]
 _COHORT = TypeAdapter(CohortFilter)
@@ -229,9 +229,9 @@ class GapRecord(Record):
 
     kind: str
     website_id: str
-    from_: Annotated[str, Field(alias="from")]
-    to: str
-    at: str
+    from_: Annotated[Iso, Field(alias="from")]
+    to: Iso
+    at: Iso
     state: str
 
 
@@ -275,8 +275,8 @@ class CoverageRecord(Record):
 
 
 class PeriodRecord(Record):
-    start_at: str | None
-    end_at: str | None
+    start_at: Iso | None
+    end_at: Iso | None
 
 
 class GoalUseRecord(Record):
@@ -358,9 +358,9 @@ class HeadRecord(Record):
         ),
     ] = False
     evaluated_at: Annotated[
-        str, Field(description="The time that the results describe, even if they were cached.")
+        Iso, Field(description="The time that the results describe, even if they were cached.")
     ]
-    computed_at: Annotated[str, Field(description="When the engine computed the results.")]
+    computed_at: Annotated[Iso, Field(description="When the engine computed the results.")]
     served_from: Annotated[
         ServedFrom,
         Field(
@@ -377,7 +377,7 @@ class HeadRecord(Record):
         ),
     ]
     last_known_event_at: Annotated[
-        str | None, Field(description="The latest event that the results include; null if none.")
+        Iso | None, Field(description="The latest event that the results include; null if none.")
     ]
     period: PeriodRecord
     website_id: str | None

@@ -143,13 +143,7 @@ def _compare(
         },
     )
     counts = dict(zip(names, row, strict=True))
-    version = DataVersion(
-        state,
-        counts["events"],
-        counts["aliases"],
-        counts["traits_versions"],
-        counts["visitors_with_traits"],
-    )
+    version = DataVersion(state, *(counts[name] for name in DataVersion._fields[1:]))
     is_same = (
         known is not None
         and counts["new_events"] == counts["new_aliases"] == 0

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from penstock.base.clock import iso_or_none
 from penstock.base.scalar import untagged
-from penstock.base.table_files import Column, Figures, Format, TableRow, write_rows
+from penstock.base.table_files import Column, Figures, TableFormat, TableRow, write_rows
 from penstock.base.temporary_files import NamedFile, temporary_file
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.pipeline import FunnelQueryRunner
@@ -66,7 +66,7 @@ def export_funnel(
         def write(blocks: Iterable[Sequence[Mapping[str, Any]]]) -> None:
             file.seek(0)
             file.truncate()
-            write_table(definition, blocks, describe, Format(query.format), file)
+            write_table(definition, blocks, describe, query.format, file)
 
         runner.stream(context, partial(build_export, definition, params), write)
         title = runner.funnel_name(context)
@@ -92,7 +92,7 @@ def write_table(
     definition: Definition,
     blocks: Iterable[Sequence[Mapping[str, Any]]],
     describe: Callable[[Mapping[str, Any]], Details],
-    table_format: Format,
+    table_format: TableFormat,
     file: IO[bytes],
 ) -> None:
     """Write blocks of rows from `build_export` to a file.

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from penstock.base.paging import MAX_PAGE_SIZE, Page
+from penstock.base.table_files import TableFormat
 from penstock.funnels.definitions.ad_hoc import AdHocChanges
 from penstock.funnels.queries.parameters import Selection
 from penstock.funnels.queries.schema import (
@@ -56,7 +57,7 @@ _Ignored = Annotated[
 class ExportQuery(CohortQuery):
     """Query parameters for an export. The parameters of results are accepted and ignored."""
 
-    format: Annotated[Literal["csv", "json", "parquet"], Field(description="File format.")] = "csv"
+    format: Annotated[TableFormat, Field(description="File format.")] = "csv"
     page: _Ignored = None
     page_size: _Ignored = None
     sort: _Ignored = None
@@ -297,21 +298,32 @@ class DataQualityRecord(Record):
 
 
 class ImpossibleReason(StrEnum):
-    """Why no event can complete a step.
+    """Why a row can never act.
 
     NO_EVENTS: there are no events of its kind and name. FILTERS: none of them passes the filters.
-    NO_ATTEMPT_ID: none that passes them has an attempt ID.
+    NO_ATTEMPT_ID: none that passes them has an attempt ID. UNVERIFIED: those that have one are
+    events of a payment provider without a verified link to a visitor. EXCLUDES_NEXT_STEP: each
+    event that can complete the next step also matches the exclusion.
     """
 
     NO_EVENTS = "no_events"
     FILTERS = "filters"
     NO_ATTEMPT_ID = "no_attempt_id"
+    UNVERIFIED = "unverified"
+    EXCLUDES_NEXT_STEP = "excludes_next_step"
 
 
 class ImpossibleStepRecord(Record):
-    """A step that no event can complete. events: number of events that come closest to it."""
+    """A row that can never act. events: number of events that come closest to it."""
 
-    step: int
+    row: Annotated[int, Field(description="Position in `steps` of the definition, from 0.")]
+    step: Annotated[
+        int,
+        Field(
+            description="Number of the step; of an exclusion or diagnostic row, the step before it,"
+            " 0 above the first step."
+        ),
+    ]
     reason: ImpossibleReason
     events: int
     message: str
@@ -331,8 +343,9 @@ class ResultsRecord(ReportRecord, HeadRecord):
     impossible_steps: Annotated[
         list[ImpossibleStepRecord],
         Field(
-            description="Steps that no unit reached, and that no event from `startAt` to the end of"
-            " the last conversion window can complete."
+            description="Rows that can never act: steps that no unit reached, and that no event "
+            "from `startAt` to the end of the last conversion window can complete; exclusion and "
+            "diagnostic rows without any event; exclusions that let no unit pass."
         ),
     ]
     coverage: CoverageRecord

@@ -1,7 +1,7 @@
 """Computes reports of saved funnels and drafts."""
 
-from collections.abc import Sequence
 from functools import partial
+from operator import attrgetter
 
 from penstock.base.ids import WorkspaceId
 from penstock.funnels.pipeline import FunnelQueryRunner
@@ -9,17 +9,21 @@ from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.provenance import head_of
 from penstock.funnels.queries.resolve import DraftFunnel
 from penstock.funnels.results.equal_times import equal_times_notes
-from penstock.funnels.results.impossible_steps import impossible_steps
+from penstock.funnels.results.impossible_rows import (
+    exclusions_of_everybody,
+    impossible_rows,
+    inactive_rows,
+)
 from penstock.funnels.results.schema import (
+    AggregateRecord,
     ImpossibleStepRecord,
     PreviewIn,
     ResultsQuery,
     ResultsRecord,
-    StepRecord,
 )
 from penstock.funnels.results.shaping import read_total, shape_report
 from penstock.funnels.statements.report import build
-from penstock.funnels.statements.step_events import step_events
+from penstock.funnels.statements.row_events import row_events
 
 
 def preview(
@@ -48,24 +52,25 @@ def report_of(runner: FunnelQueryRunner, context: QueryContext) -> ResultsRecord
     open_windows = read_total(definition, result.rows)["open_windows"]
     report = shape_report(definition, params, result.rows, lost)
     remarks = equal_times_notes(definition, params, report)
-    return ResultsRecord.model_validate(
-        {
-            **head_of(context, result.provenance),
-            **dict(report),
-            "impossibleSteps": _impossible_steps(runner, context, report.aggregate.steps),
-            "coverage": runner.coverage(context, result.provenance, open_windows, remarks),
-        }
+    return ResultsRecord(
+        **head_of(context, result.provenance),
+        **dict(report),
+        impossible_steps=_impossible_rows(runner, context, report.aggregate),
+        coverage=runner.coverage(context, result.provenance, open_windows, remarks),
     )
 
 
-def _impossible_steps(
-    runner: FunnelQueryRunner, context: QueryContext, steps: Sequence[StepRecord]
+def _impossible_rows(
+    runner: FunnelQueryRunner, context: QueryContext, figures: AggregateRecord
 ) -> list[ImpossibleStepRecord]:
-    """Return the steps that no event can complete. Counts events only if a step has no unit."""
-    unreached = [step.step for step in steps if not step.count]
-    if not unreached or context.profile.first_event_ms is None:
-        return []
+    """Return the rows that can never act. Counts events only if a row has no effect."""
     definition, params = context.definition, context.params
-    statement = step_events(definition, params, context.profile, unreached)
-    [row] = runner.fetch_events(context, statement).rows
-    return list(impossible_steps(definition, unreached, row))
+    inactive = inactive_rows(definition, figures)
+    if not inactive or context.profile.first_event_ms is None:
+        return []
+    statement = row_events(definition, params, context.profile, inactive)
+    [counts] = runner.fetch_events(context, statement).rows
+    impossible = impossible_rows(definition, inactive, counts)
+    return sorted(
+        (*impossible, *exclusions_of_everybody(definition, figures)), key=attrgetter("row")
+    )

@@ -6,8 +6,8 @@ from penstock.accounts.audit.model import Action
 from penstock.accounts.audit.service import AuditLog
 from penstock.accounts.model import Caller
 from penstock.base.paging import Listing
-from penstock.base.table_files import MEDIA_TYPES, Format
-from penstock.funnels.saved_cohorts.export import CohortExporter
+from penstock.base.table_files import MEDIA_TYPES
+from penstock.funnels.saved_cohorts.export import export_visitors
 from penstock.funnels.saved_cohorts.model import MAX_COHORT_BYTES
 from penstock.funnels.saved_cohorts.schema import (
     CohortChange,
@@ -75,16 +75,15 @@ def list_cohort_visitors(
 )
 def export_cohort(
     caller: Caller,
-    cohort_exports: CohortExporter,
+    cohorts: SavedCohortService,
     audit_log: AuditLog,
     cohort_id: str,
     query: CohortExportQuery,
 ) -> Response[bytes]:
     """Returns a CSV, JSON or Parquet file with a row for each visitor of a cohort."""
-    file_format = Format(query.format)
-    file, name = cohort_exports.export(caller.workspace_id, cohort_id, file_format)
-    audit_log.record(caller, Action.EXPORTED, f"{cohort_id} {file_format}")
-    return file_download(file, name, MEDIA_TYPES[file_format])
+    file, name = export_visitors(cohorts, caller.workspace_id, cohort_id, query.format)
+    audit_log.record(caller, Action.EXPORTED, f"{cohort_id} {query.format}")
+    return file_download(file, name, MEDIA_TYPES[query.format])
 
 
 @route("PATCH", _ONE, "Rename a cohort", tag="cohorts")

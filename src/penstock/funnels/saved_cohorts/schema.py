@@ -1,9 +1,10 @@
 """Wire types for saved cohorts."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from penstock.base.table_files import TableFormat
 from penstock.funnels.saved_cohorts.model import MAX_VISITORS, CohortKind
 from penstock.http.schema import (
     OMITTABLE,
@@ -121,4 +122,4 @@ class CohortVisitorRecord(Record):
 class CohortExportQuery(Query):
     """Query parameters for a file with the visitors of a saved cohort."""
 
-    format: Annotated[Literal["csv", "json", "parquet"], Field(description="File format.")] = "csv"
+    format: Annotated[TableFormat, Field(description="File format.")] = "csv"

@@ -2,11 +2,11 @@
 
 from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from penstock.funnels.definitions.filter_lists import SegmentFilters
 from penstock.funnels.definitions.schema import SavedFilter
-from penstock.http.schema import OMITTABLE, Input, Name, Record, RuleBroken
+from penstock.http.schema import Input, Name, Omittable, Record
 
 
 class SegmentIn(Input):
@@ -19,19 +19,10 @@ class SegmentIn(Input):
 class SegmentChange(Input):
     """Changes to a segment. Fields that are left out keep their values."""
 
-    name: Annotated[Name | None, OMITTABLE] = None
+    name: Omittable[Name] = None
     filters: Annotated[
-        SegmentFilters | None,
-        Field(description="New filters, which replace the old ones."),
-        OMITTABLE,
+        Omittable[SegmentFilters], Field(description="New filters, which replace the old ones.")
     ] = None
-
-    @field_validator("name", "filters")
-    @classmethod
-    def _reject_null(cls, value: object) -> object:
-        if value is None:
-            raise RuleBroken("not_null", "Must not be null. Leave the field out to keep its value.")
-        return value
 
 
 class SavedSegmentRecord(Record):

@@ -9,6 +9,7 @@ from re import escape
 
 from penstock.base.payment_providers import Provider
 from penstock.base.scalar import COMPOSITE, column_key, tagged, value_hash
+from penstock.base.unicode_text import composed
 from penstock.funnels.definitions.builtins import (
     BUILTIN_COLUMNS,
     BUILTIN_FIELDS,
@@ -199,12 +200,12 @@ class _Property:
 
     def is_one_of(self, texts: Sequence[str]) -> str:
         """Compare plain strings of any JSON type, by looking up each string with each type tag."""
-        tagged_texts = [tag + text for text in texts for tag in "snb"]
+        tagged_texts = [tag + composed(text) for text in texts for tag in "snb"]
         return f"{self.text} IN {self.binder.bind('Array(String)', tagged_texts)}"
 
     def bind(self, value: str | float) -> str:
         if isinstance(value, str):
-            return self.binder.bind("String", value)
+            return self.binder.bind("String", composed(value))
         return self.binder.bind("Float64", float(value))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.base.chunks import chunks
 from penstock.base.errors import Malformed
-from penstock.base.table_files import Column, Format, TableRow, write_rows
+from penstock.base.table_files import Column, TableRow, write_rows
 from penstock.base.temporary_files import NamedFile, temporary_file
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.pipeline import FunnelQueryRunner, RowBlocks
@@ -86,7 +86,7 @@ def export_units(
             context.definition.breakdown_properties,
             [Column(name, column_type) for name, column_type in _COLUMNS.items()],
             map(partial(_block, runner, context), chunks(rows, _UNITS_PER_READ)),
-            Format(query.format),
+            query.format,
             file,
             label="unit",
         )

@@ -8,6 +8,7 @@ from penstock.base.event_limits import MAX_PATH_CHARS
 from penstock.base.paging import MAX_PAGE_SIZE
 from penstock.base.row_files import RowFormat
 from penstock.base.scalar import Scalar
+from penstock.base.table_files import TableFormat
 from penstock.funnels.queries.schema import AdHocQuery, CohortQuery, HeadRecord
 from penstock.funnels.statements.units import Outcome, Quality, UnitSort
 from penstock.funnels.units.path import Decision
@@ -104,7 +105,7 @@ class UnitsQuery(UnitListQuery):
 class UnitExportQuery(UnitListQuery):
     """Query parameters for a file with a list of units. The page of the list is ignored."""
 
-    format: Annotated[Literal["csv", "json", "parquet"], Field(description="File format.")] = "csv"
+    format: Annotated[TableFormat, Field(description="File format.")] = "csv"
     cursor: Annotated[str | None, Field(description="Ignored: a file has all pages.")] = None
     page_size: Annotated[str | None, Field(description="Ignored: a file has all pages.")] = None
 

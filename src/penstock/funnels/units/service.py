@@ -78,13 +78,11 @@ def list_units(runner: FunnelQueryRunner, context: QueryContext, query: UnitsQue
     if provenance.served_from is not ServedFrom.OUTCOMES:
         provenance += details.provenance
     has_more = len(result.rows) > len(rows)
-    return UnitsRecord.model_validate(
-        {
-            **head_of(context, provenance),
-            "total": result.rows[0]["total"] if result.rows else 0,
-            "nextCursor": _cursor(context, fingerprint, rows[-1]) if has_more else None,
-            "data": [unit_record(context, row, details) for row in rows],
-        }
+    return UnitsRecord(
+        **head_of(context, provenance),
+        total=result.rows[0]["total"] if result.rows else 0,
+        next_cursor=_cursor(context, fingerprint, rows[-1]) if has_more else None,
+        data=[unit_record(context, row, details) for row in rows],
     )
 
 

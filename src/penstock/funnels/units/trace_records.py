@@ -46,29 +46,26 @@ def trace_record(
             is_excluded=path.excluded_by is not None,
         )
     done = path is not None and path.reached == len(definition.steps)
-    return TraceRecord.model_validate(
-        {
-            **head_of(context, provenance),
-            "unit": _name(definition, unit, visitors),
-            "selected": unit.selected,
-            "summary": _summary(context, unit),
-            "visitors": sorted(visitors.values()),
-            "entryAt": iso(path.entry_ms) if path else None,
-            "windowEndsAt": iso_or_none(path.window_end_ms) if path else None,
-            "reached": path.reached if path else 0,
-            "outcome": outcome,
-            "completedAt": iso(path.done_ms[-1]) if path and done else None,
-            "excludedAt": iso_or_none(path.excluded_ms) if path else None,
-            "steps": _steps(path),
-            "entryValues": _entry_values(definition, path) if path else {},
-            "conflicts": _conflicts(definition, path) if path else [],
-            "matchingOnly": unit.matching_only,
-            "truncated": unit.truncated,
-            "events": [
-                _event(definition, row, unit.decisions[row["event_id"]], visitors)
-                for row in unit.rows
-            ],
-        }
+    return TraceRecord(
+        **head_of(context, provenance),
+        unit=_name(definition, unit, visitors),
+        selected=unit.selected,
+        summary=_summary(context, unit),
+        visitors=sorted(visitors.values()),
+        entry_at=iso(path.entry_ms) if path else None,
+        window_ends_at=iso_or_none(path.window_end_ms) if path else None,
+        reached=path.reached if path else 0,
+        outcome=outcome,
+        completed_at=iso(path.done_ms[-1]) if path and done else None,
+        excluded_at=iso_or_none(path.excluded_ms) if path else None,
+        steps=_steps(path),
+        entry_values=_entry_values(definition, path) if path else {},
+        conflicts=_conflicts(definition, path) if path else [],
+        matching_only=unit.matching_only,
+        truncated=unit.truncated,
+        events=[
+            _event(definition, row, unit.decisions[row["event_id"]], visitors) for row in unit.rows
+        ],
     )
 
 
@@ -107,41 +104,37 @@ def explain_record(
             "row": explanation.row,
             "explanation": explanation.sentence,
         }
-    return ExplainRecord.model_validate(
-        {
-            **head_of(context, provenance),
-            **_ids(event),
-            "unit": _name(context.definition, unit, {}),
-            **decided,
-            "truncated": unit.truncated,
-            "unitSummary": _summary(context, unit),
-        }
+    return ExplainRecord(
+        **head_of(context, provenance),
+        **_ids(event),
+        unit=_name(context.definition, unit, {}),
+        **decided,
+        truncated=unit.truncated,
+        unit_summary=_summary(context, unit),
     )
 
 
 def _ids(event: Mapping[str, Any]) -> dict[str, str | None]:
-    return {"eventId": event["event_id"], "clientEventId": event["client_event_id"] or None}
+    return {"event_id": event["event_id"], "client_event_id": event["client_event_id"] or None}
 
 
 def record_without_attempt(
     context: QueryContext, provenance: Provenance, event: Mapping[str, Any]
 ) -> ExplainRecord:
     """Return the explanation of an event without an attempt ID."""
-    return ExplainRecord.model_validate(
-        {
-            **head_of(context, provenance),
-            **_ids(event),
-            "unit": None,
-            "counts": False,
-            "selected": False,
-            "decision": Decision.NO_MATCH,
-            "step": None,
-            "row": None,
-            "explanation": f"The event has no attempt ID: "
-            f"{_rule_of_attempt_ids(context.definition.attempt_keys)}.",
-            "truncated": False,
-            "unitSummary": None,
-        }
+    return ExplainRecord(
+        **head_of(context, provenance),
+        **_ids(event),
+        unit=None,
+        counts=False,
+        selected=False,
+        decision=Decision.NO_MATCH,
+        step=None,
+        row=None,
+        explanation=f"The event has no attempt ID: "
+        f"{_rule_of_attempt_ids(context.definition.attempt_keys)}.",
+        truncated=False,
+        unit_summary=None,
     )
 
 

@@ -7,9 +7,20 @@ from sqlalchemy import Connection
 from penstock.base.ids import ScopeId, VisitorId
 from penstock.identity.profiles import store
 from penstock.identity.profiles.model import Profile
+from penstock.metadb.tables import user_links, visitors
 
 identities_page = store.identities_page
 users_by_visitor = store.users_by_visitor
+
+
+def stored_visitor_id(db: Connection, scope: ScopeId, sent_id: str) -> str:
+    """Return a visitor's ID as it is stored: in NFC, unless history has it as it was sent."""
+    return store.stored_spelling(db, scope, visitors.c.visitor_id, sent_id)
+
+
+def stored_user_id(db: Connection, scope: ScopeId, sent_id: str) -> str:
+    """Return a user's ID as it is stored: in NFC, unless history has it as it was sent."""
+    return store.stored_spelling(db, scope, user_links.c.user_id, sent_id)
 
 
 def find_by_visitor_id(

@@ -4,10 +4,11 @@ from collections.abc import Collection
 from typing import Any
 
 from msgspec import convert
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import Column, Connection, func, select
 
 from penstock.base.clock import iso
 from penstock.base.ids import ScopeId, VisitorId
+from penstock.base.unicode_text import composed, spellings
 from penstock.identity.profiles.model import AbsorbedVisitor, Identity, LinkedUser, Profile
 from penstock.identity.releases import store as open_releases
 from penstock.identity.traits import Statements, trait_times
@@ -81,13 +82,16 @@ def canonical_by_visitor_id(
     db: Connection, scope_ids: Collection[ScopeId], visitor_id: str
 ) -> list[tuple[ScopeId, VisitorId]]:
     """Return the canonical visitor of an ID, in each identity scope that contains the ID."""
-    keys = _keys(
-        db,
-        select(visitors.c.scope_id, visitors.c.canonical_id).where(
-            visitors.c.scope_id.in_(scope_ids), visitors.c.visitor_id == visitor_id
-        ),
+    rows = db.execute(
+        select(visitors.c.scope_id, visitors.c.visitor_id, visitors.c.canonical_id).where(
+            visitors.c.scope_id.in_(scope_ids), visitors.c.visitor_id.in_(spellings(visitor_id))
+        )
     )
-    return [key for scope, head in keys if (key := _current_key(db, scope, visitor_id, head))]
+    return [
+        key
+        for scope, known_id, head in rows
+        if (key := _current_key(db, ScopeId(scope), known_id, VisitorId(head)))
+    ]
 
 
 def _current_key(
@@ -113,18 +117,21 @@ def canonical_by_user_id(
     db: Connection, scope_ids: Collection[ScopeId], user_id: str
 ) -> list[tuple[ScopeId, VisitorId]]:
     """Return the canonical visitor linked to a user, in each identity scope with this user."""
-    return _keys(
-        db,
+    rows = db.execute(
         select(user_links.c.scope_id, user_links.c.visitor_id).where(
-            user_links.c.scope_id.in_(scope_ids), user_links.c.user_id == user_id
-        ),
+            user_links.c.scope_id.in_(scope_ids), user_links.c.user_id.in_(spellings(user_id))
+        )
     )
+    return [(ScopeId(scope_id), VisitorId(visitor_id)) for scope_id, visitor_id in rows]
 
 
-def _keys(db: Connection, statement: Select[str, str]) -> list[tuple[ScopeId, VisitorId]]:
-    return [
-        (ScopeId(scope_id), VisitorId(visitor_id)) for scope_id, visitor_id in db.execute(statement)
-    ]
+def stored_spelling(db: Connection, scope: ScopeId, column: Column[str], sent_id: str) -> str:
+    """Return an ID in NFC, unless history has it as it was sent.
+
+    column: `visitors.visitor_id` or `user_links.user_id`.
+    """
+    is_known = select(column).where(column.table.c.scope_id == scope, column == sent_id)
+    return sent_id if db.execute(is_known.limit(1)).first() else composed(sent_id)
 
 
 def users_by_visitor(

@@ -4,15 +4,14 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
-from penstock.accounts.schema import not_null
 from penstock.base.errors import Fault
 from penstock.http.period import AS_TIME, read_time_ms
 from penstock.http.schema import (
-    OMITTABLE,
     Input,
     Iso,
     Line,
     Name,
+    Omittable,
     PageQuery,
     Query,
     Record,
@@ -142,12 +141,12 @@ class LinkChange(_LinkFields):
     """
 
     id: str
-    name: Annotated[LinkName | None, AfterValidator(not_null), OMITTABLE] = None
-    destination_path: Annotated[DestinationPath | None, AfterValidator(not_null), OMITTABLE] = None
-    tags: Annotated[Tags | None, AfterValidator(not_null), OMITTABLE] = None
-    pass_query: Annotated[bool | None, AfterValidator(not_null), PASS_QUERY, OMITTABLE] = None
-    is_active: Annotated[bool | None, AfterValidator(not_null), _IS_ACTIVE, OMITTABLE] = None
-    is_archived: Annotated[bool | None, AfterValidator(not_null), _IS_ARCHIVED, OMITTABLE] = None
+    name: Omittable[LinkName] = None
+    destination_path: Omittable[DestinationPath] = None
+    tags: Omittable[Tags] = None
+    pass_query: Annotated[Omittable[bool], PASS_QUERY] = None
+    is_active: Annotated[Omittable[bool], _IS_ACTIVE] = None
+    is_archived: Annotated[Omittable[bool], _IS_ARCHIVED] = None
 
 
 class LinkRow(_LinkFields):

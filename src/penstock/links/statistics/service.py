@@ -70,13 +70,12 @@ class StatisticsService:
         start_ms, end_ms = query.start_at, query.end_at
         # Return statistics for all time, in buckets since the link's creation.
         if start_ms is None or end_ms is None:
-            edges = query.edges(
-                link.created_at_ms,
-                max(self._clock(), link.created_at_ms),
-                "The lifetime of the link",
-            )
+            span = link.created_at_ms, max(self._clock(), link.created_at_ms)
+            name = "The lifetime of the link"
         else:
-            edges = query.edges(start_ms, end_ms - 1, "The period")
+            span, name = (start_ms, end_ms - 1), "The period"
+        query = query.fitting(*span)
+        edges = query.edges(*span, name)
         parts = self._counts(link, edges, start_ms or 0, LATEST_MS if end_ms is None else end_ms)
         buckets, methods = parts["bucket"], parts["method"]
         return LinkStatisticsRecord(

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from penstock.base.clock import parse_time
-from penstock.funnels.insights.schema import TrendBucketRecord
+from penstock.funnels.trends import TrendBucketRecord
 
 Series = dict[str, Any]
 Rates = Sequence[float | None]

@@ -4,7 +4,6 @@ import csv
 import json
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time, timedelta
-from enum import StrEnum
 from io import StringIO
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
@@ -28,19 +27,6 @@ _EARLIEST, _LATEST = date(1970, 1, 2), date(2299, 12, 30)
 Day = Annotated[date | None, Field(ge=_EARLIEST, le=_LATEST)]
 
 
-class Show(StrEnum):
-    """Tabs below the bars of a report."""
-
-    COHORTS = "cohorts"
-    TREND = "trend"
-    TIMES = "times"
-    COMPARE = "compare"
-    NEXT = "next"
-    DRIVERS = "drivers"
-    FLOWS = "flows"
-    QUALITY = "quality"
-
-
 class PeriodPageQuery(InPeriod, InBuckets):
     """The period and time zone of a page.
 
@@ -52,6 +38,10 @@ class PeriodPageQuery(InPeriod, InBuckets):
     period: Literal["7d", "30d", "90d", "all", "settled", "custom"] = "30d"
     start: Day = None
     end: Day = None
+
+    def buckets(self) -> dict[str, Any]:
+        """Return the parameters of a trend, which chooses its buckets if the page did not."""
+        return self.model_dump(include={"interval", "timezone"}, exclude_unset=True)
 
     @property
     def zone(self) -> ZoneInfo:
@@ -151,12 +141,13 @@ def keys_as_text(keys: Sequence[str]) -> str:
 class ReportPageQuery(FunnelPageQuery):
     """The state of a report page.
 
-    bars: whether to compare each step with all entries or with the previous step. pair: two steps,
-    such as `1-3`. compare: the period to compare with. compare_start: its first day, for `custom`.
+    bars: whether to compare each step with all entries or with the previous step. show: name of the
+    tab below them. pair: two steps, such as `1-3`. compare: the period to compare with.
+    compare_start: its first day, for `custom`.
     """
 
     bars: Literal["overall", "steps"] = "overall"
-    show: Show | None = None
+    show: str | None = None
     measure: Literal["rate", "counts", "cohorts"] = "rate"
     pair: Annotated[str | None, Field(pattern=r"^\d{1,2}-\d{1,2}$")] = None
     property_: Annotated[str | None, Field(alias="property")] = None

@@ -2,10 +2,10 @@
 
 from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from penstock.events.imports.formats.schema import CompleteMapping, ImportMapping
-from penstock.http.schema import OMITTABLE, Input, Iso, Name, Record, RuleBroken
+from penstock.http.schema import Input, Iso, Name, Omittable, Record
 
 
 class SavedMappingIn(Input):
@@ -18,19 +18,11 @@ class SavedMappingIn(Input):
 class SavedMappingChange(Input):
     """Changes to a saved mapping. Fields that are left out keep their values."""
 
-    name: Annotated[Name | None, OMITTABLE] = None
+    name: Omittable[Name] = None
     mapping: Annotated[
-        CompleteMapping | None,
+        Omittable[CompleteMapping],
         Field(description="A new mapping, which replaces the old one."),
-        OMITTABLE,
     ] = None
-
-    @field_validator("name", "mapping")
-    @classmethod
-    def _reject_null(cls, value: object) -> object:
-        if value is None:
-            raise RuleBroken("not_null", "Must not be null. Leave the field out to keep its value.")
-        return value
 
 
 class SavedMappingRecord(Record):

@@ -85,10 +85,10 @@ def _trend(
         return None
     names = {"groupBy", "websiteId", "startAt", "endAt"}
     sent = {name: value for name, value in parameters.items() if name in names}
-    sent |= {"interval": query.interval, "timezone": query.timezone}
+    sent |= query.buckets()
     record = campaigns.trend(view.workspace_id, AttributionTrendQuery.model_validate(sent))
     series = [counts(row.label, row.clicks) for row in record.values]
-    axes = (query.interval.capitalize(), "Clicks")
+    axes = (record.interval.capitalize(), "Clicks")
     times = [bucket.from_ for bucket in record.data]
     return {"record": record, "chart": chart(times, query.timezone, axes, series)}
 

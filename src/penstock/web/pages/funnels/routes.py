@@ -8,8 +8,6 @@ from litestar import Response
 from penstock.base.errors import Conflict, Unavailable
 from penstock.events.imports.dry_runs.service import DryRunService
 from penstock.funnels.definitions.schema import FunnelRecord
-from penstock.funnels.insights.schema import TrendQuery
-from penstock.funnels.insights.service import read_trend
 from penstock.funnels.internal_traffic.service import InternalTrafficService
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.schema import AdHocQuery
@@ -19,6 +17,7 @@ from penstock.funnels.saved.rows import MAX_ROWS, MAX_STEPS
 from penstock.funnels.saved.schema import MAX_BREAKDOWNS
 from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.segments.service import SavedSegmentService
+from penstock.funnels.trends import TrendQuery, read_trend
 from penstock.web.page_routes import page, slow_page
 from penstock.web.pages.funnels.first_funnel import equal_times_note, first_funnel
 from penstock.web.pages.funnels.schema import PERIODS, FunnelListQuery, NewFunnelQuery

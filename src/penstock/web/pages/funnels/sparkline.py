@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.funnels.insights.schema import TrendBucketRecord
+from penstock.funnels.trends import TrendBucketRecord
 from penstock.web.pages.charts import Rates, rate_lines
 
 WIDTH, HEIGHT, _MARGIN = 120, 32, 2

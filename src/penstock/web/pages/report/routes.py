@@ -3,24 +3,24 @@
 It includes the bars and the tab if their results are cached; otherwise they load separately.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
 from litestar import Response
 
+from penstock.base.wording import listed
 from penstock.funnels.outcomes.schema import OutcomesQuery
 from penstock.funnels.outcomes.service import OutcomeService
 from penstock.funnels.pipeline import FunnelQueryRunner
+from penstock.funnels.questions import FLOWS, NEXT
 from penstock.web.page_routes import page, slow_page
 from penstock.web.pages.funnel_page import FunnelPages
 from penstock.web.pages.parts import load_parts
 from penstock.web.pages.report.panels.cohorts import cohorts
 from penstock.web.pages.report.panels.compare import compare
-from penstock.web.pages.report.panels.context import ReportContext
+from penstock.web.pages.report.panels.context import Panel, ReportContext, answer_to
 from penstock.web.pages.report.panels.drivers import what_differs
-from penstock.web.pages.report.panels.flows import paths
-from penstock.web.pages.report.panels.next_events import next_events
 from penstock.web.pages.report.panels.outcomes import build_of
 from penstock.web.pages.report.panels.overview import overview
 from penstock.web.pages.report.panels.periods import compare_periods
@@ -28,28 +28,33 @@ from penstock.web.pages.report.panels.quality import count_problems, quality
 from penstock.web.pages.report.panels.times import times
 from penstock.web.pages.report.panels.trend import trend
 from penstock.web.pages.report.panels.verdict import verdict
-from penstock.web.pages.schema import ReportPageQuery, Show
+from penstock.web.pages.schema import ReportPageQuery
 from penstock.web.view import View
 
 
 class Tab(NamedTuple):
-    """A tab of the report. panel: loads the data for the tab's template."""
+    """A tab below the bars of a report.
+
+    panel: loads the data for the tab's template. needs_cohorts: whether only a funnel with
+    breakdown properties has the tab.
+    """
 
     text: str
-    panel: Callable[[ReportContext], dict[str, Any]]
+    panel: Panel
+    needs_cohorts: bool = False
 
 
-TABS: Mapping[Show, Tab] = {
-    Show.COHORTS: Tab("Cohorts", cohorts),
-    Show.TREND: Tab("Trend", trend),
-    Show.TIMES: Tab("Times", times),
-    Show.COMPARE: Tab("Compare", compare),
-    Show.NEXT: Tab("What came next", next_events),
-    Show.DRIVERS: Tab("What differs", what_differs),
-    Show.FLOWS: Tab("Flows", paths),
-    Show.QUALITY: Tab("Data quality", quality),
+TABS: Mapping[str, Tab] = {
+    "cohorts": Tab("Cohorts", cohorts, needs_cohorts=True),
+    "trend": Tab("Trend", trend),
+    "times": Tab("Times", times),
+    "compare": Tab("Compare", compare, needs_cohorts=True),
+    "next": Tab("What came next", answer_to(NEXT)),
+    "drivers": Tab("What differs", what_differs),
+    "flows": Tab("Flows", answer_to(FLOWS)),
+    "quality": Tab("Data quality", quality),
 }
-_COHORT_TABS = (Show.COHORTS, Show.COMPARE)
+"""All tabs, by the parameter `show` of a report's address and the name of their template."""
 
 
 def _detail(context: ReportContext, tab: Tab) -> dict[str, Any]:
@@ -66,11 +71,14 @@ def report(
     outcomes: OutcomeService,
 ) -> Response[bytes]:
     query = view.query(ReportPageQuery, view.websites)
+    if query.show not in {None, *TABS}:
+        names = listed([f"'{name}'" for name in TABS], "or")
+        view.ignored["show"] = f"Must be {names}."
     page = funnel_pages.load(funnel_id, query)
     tabs = {
         show: tab.text
         for show, tab in TABS.items()
-        if show not in _COHORT_TABS or page.definition.breakdown_properties
+        if page.definition.breakdown_properties or not tab.needs_cohorts
     }
     show = query.show if query.show in tabs else next(iter(tabs))
     only_cached = view.requested_part is None

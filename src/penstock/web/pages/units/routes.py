@@ -8,9 +8,9 @@ from penstock.base.clock import parse_time
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.schema import AdHocQuery
 from penstock.funnels.questions import UNITS
+from penstock.funnels.routes import unit_in_path
 from penstock.funnels.statements.units import Outcome
 from penstock.funnels.units.path import Decision
-from penstock.funnels.units.routes import unit_in_path
 from penstock.funnels.units.schema import TraceRecord, UnitsQuery
 from penstock.funnels.units.trace_reader import trace_of
 from penstock.web.page_routes import slow_page

@@ -1,7 +1,7 @@
 """The context of a report's panels: the query, and what answers it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -14,6 +14,7 @@ from penstock.funnels.queries.resolve import ReadFunnel
 from penstock.funnels.queries.schema import PeriodQuery
 from penstock.funnels.questions import RESULTS, FunnelQuestion
 from penstock.funnels.results.schema import ResultsQuery, ResultsRecord
+from penstock.funnels.statements.flows import Where
 from penstock.web.pages.funnel_page import FunnelPage
 from penstock.web.pages.schema import ReportPageQuery
 
@@ -69,6 +70,22 @@ class ReportContext:
             only_cached=self.only_cached,
         )
 
+    def chosen(self, question: FunnelQuestion[Any, Any]) -> dict[str, Any]:
+        """Return the parameters of a question that the reader chose on the page."""
+        query, outcome, where = self.query, self.query.outcome, self.query.where
+        if not self.page.has_window:  # without a window, units never drop off
+            outcome = "pending"
+            where = Where.BETWEEN if where is Where.AFTER else where
+        parameters = {
+            "where": where,
+            "step": min(query.step, len(self.page.required_steps) - 1),
+            "outcome": None if outcome == "both" else outcome,
+            "of": query.of,
+            **query.buckets(),
+        }
+        names = question.query.model_fields
+        return {name: value for name, value in parameters.items() if name in names}
+
     def ask(
         self,
         question: FunnelQuestion[Q, R],
@@ -81,3 +98,20 @@ class ReportContext:
         """
         query = question.query.model_validate(self.page.parameters(**more))
         return question.answer(self.runner, prepared or self.shared_query, query)
+
+
+Panel = Callable[[ReportContext], dict[str, Any]]
+"""Loads the data for a part of a report. It blocks, and raises the services' errors."""
+
+
+def answer_to(question: FunnelQuestion[Q, R]) -> Panel:
+    """Return the panel that shows the answer to a question and needs nothing else.
+
+    Its template gets the answer as `record`, and the question's parameters as `more`.
+    """
+
+    def panel(context: ReportContext) -> dict[str, Any]:
+        more = context.chosen(question)
+        return {"record": context.ask(question, more), "more": more}
+
+    return panel

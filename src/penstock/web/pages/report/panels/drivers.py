@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.funnels.definitions.builtins import trait_of
 from penstock.funnels.definitions.schema import MAX_FILTERS
-from penstock.funnels.drivers.schema import DriverRecord
+from penstock.funnels.drivers import DriverRecord
 from penstock.funnels.questions import DRIVERS
 from penstock.web.pages.report.panels.context import ReportContext
 from penstock.web.pages.report.panels.scale import scale_of
@@ -31,8 +31,7 @@ class DriverRow:
 
 def what_differs(context: ReportContext) -> dict[str, Any]:
     """Return the drivers of the loss after a step, with a scale for their intervals."""
-    n = len(context.page.required_steps)
-    more: dict[str, Any] = {"step": min(context.query.step, n - 1), "of": context.query.of}
+    more = context.chosen(DRIVERS)
     record = context.ask(DRIVERS, more)
     clear = [driver for driver in record.data if driver.clear]
     intervals = [driver.difference_interval for driver in clear]

@@ -10,7 +10,7 @@ from penstock.funnels.queries.schema import DirectReason, NoteCode, ServedFrom
 from penstock.funnels.queries.single_flight_cache import NotCached
 from penstock.funnels.questions import TIMING
 from penstock.funnels.results.schema import DiagnosticRecord, ResultsRecord, StepRecord
-from penstock.funnels.verdicts.sentences import largest_loss
+from penstock.funnels.verdicts import largest_loss
 from penstock.web.pages.funnel_page import FunnelPage, no_window_note, row_names, row_title
 from penstock.web.pages.report.panels.context import ReportContext
 from penstock.web.pages.report.panels.outcomes import Build, build_of

@@ -6,10 +6,10 @@ from typing import Any
 
 from penstock.base.clock import iso
 from penstock.base.paging import MAX_PAGE_SIZE
-from penstock.funnels.insights.schema import TrendBucketRecord
-from penstock.funnels.periods.schema import DayChangeRecord, PeriodsRecord
+from penstock.funnels.periods import DayChangeRecord, PeriodsRecord
 from penstock.funnels.questions import PERIODS
 from penstock.funnels.results.schema import AggregateRecord
+from penstock.funnels.trends import TrendBucketRecord
 from penstock.web.pages.charts import Series, chart, rate_lines, rate_series
 from penstock.web.pages.report.panels.context import ReportContext
 

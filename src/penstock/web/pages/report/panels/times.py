@@ -2,8 +2,8 @@
 
 from typing import Any, NamedTuple
 
-from penstock.funnels.insights.schema import DurationsRecord
 from penstock.funnels.questions import TIMING
+from penstock.funnels.timing import DurationsRecord
 from penstock.web.pages.report.panels.context import ReportContext
 
 

@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penstock.funnels.insights.schema import TrendBucketRecord
 from penstock.funnels.questions import RESULTS, TREND
+from penstock.funnels.trends import TrendBucketRecord
 from penstock.web.pages.charts import Series, chart, counts, rate_lines, rate_series
 from penstock.web.pages.report.panels.context import ReportContext
 
@@ -17,7 +17,7 @@ _MAX_COHORTS = 5
 def trend(context: ReportContext) -> dict[str, Any]:
     """Return the trend. chart: the input for `static/charts.js`."""
     query = context.query
-    more: dict[str, Any] = {"interval": query.interval, "timezone": query.timezone}
+    more = context.chosen(TREND)
     trend = context.ask(TREND, more)
     if query.measure == "cohorts":
         series = _cohorts(context, more, trend.data)
@@ -28,7 +28,7 @@ def trend(context: ReportContext) -> dict[str, Any]:
         series = rate_series(lines, _RATES, "series-1")
     counted = context.page.noun().capitalize()
     y_axis = counted if query.measure == "counts" else "Conversion rate"
-    axes = (f"{query.interval.capitalize()} of entry", y_axis)
+    axes = (f"{trend.interval.capitalize()} of entry", y_axis)
     times = [bucket.from_ for bucket in trend.data]
     return {"trend": trend, "chart": chart(times, query.timezone, axes, series), "more": more}
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from penstock.funnels.questions import VERDICT
-from penstock.funnels.verdicts.schema import PhraseRecord, ShownBy, ShowsRecord
+from penstock.funnels.verdicts import PhraseRecord, ShownBy, ShowsRecord
 from penstock.web.pages.report.panels.context import ReportContext
 
 
@@ -21,7 +21,7 @@ class Phrase(NamedTuple):
 
 
 def verdict(context: ReportContext) -> dict[str, Any]:
-    record = context.ask(VERDICT, {"timezone": context.query.timezone})
+    record = context.ask(VERDICT, context.chosen(VERDICT))
     return {"sentences": [_sentence(context, item.phrases) for item in record.sentences]}
 
 

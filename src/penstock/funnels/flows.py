@@ -1,19 +1,62 @@
-"""Finds the paths of units before the entry, between two steps, and after a loss."""
+"""Flows: the paths of events before the entry, between two steps, and after a loss."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from penstock.base.rates import rate
-from penstock.funnels.flows.schema import FlowRecord, FlowsQuery, FlowsRecord
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.parameters import check_step
 from penstock.funnels.queries.provenance import head_of
+from penstock.funnels.queries.schema import CohortQuery, EventsOf, HeadRecord
 from penstock.funnels.statements.flows import DEPTH, Where, flows
 from penstock.funnels.statements.matching import TYPES
+from penstock.http.schema import Record
 
 Path = tuple[tuple[str, str], ...]
 """Kinds and names of events."""
+
+
+class FlowsQuery(CohortQuery):
+    """The query parameters for flows."""
+
+    where: Annotated[
+        Where,
+        Field(
+            description="before: before the entry, from the nearest event back. between: after "
+            "`step` and before the next, for units that reached the next. after: after `step`, for "
+            "units that dropped off there."
+        ),
+    ] = Where.AFTER
+    step: Annotated[int, Field(ge=1, le=19, description="Step for `between` and `after`.")] = 1
+    of: EventsOf = "unit"
+
+
+class FlowRecord(Record):
+    """An event on a path, and the events that follow it: before the entry, the earlier ones."""
+
+    type: str
+    name: str
+    units: Annotated[int, Field(description="Units whose path starts with the events up to here.")]
+    share: Annotated[float | None, Field(description="units / all units, to four decimals.")]
+    ended: Annotated[int, Field(description="Units without a further event.")]
+    others: Annotated[
+        int, Field(description="Units whose further event is not among the five in `next`.")
+    ]
+    next: Annotated[list["FlowRecord"], Field(description="Empty for the third event of a path.")]
+
+
+class FlowsRecord(HeadRecord):
+    """Paths of up to three events, the five most frequent at each point."""
+
+    where: Where
+    step: Annotated[int | None, Field(description="null before the entry.")]
+    units: int
+    ended: Annotated[int, Field(description="Units without any event there.")]
+    others: Annotated[int, Field(description="Units whose first event is not in `data`.")]
+    data: list[FlowRecord]
 
 
 def read_flows(runner: FunnelQueryRunner, context: QueryContext, query: FlowsQuery) -> FlowsRecord:
@@ -31,16 +74,14 @@ def read_flows(runner: FunnelQueryRunner, context: QueryContext, query: FlowsQue
     rows = {_path(row): row for row in result.rows}
     total = rows[()]
     branches = _branches(rows, (), total["units"])
-    return FlowsRecord.model_validate(
-        {
-            **head_of(context, result.provenance),
-            "where": query.where,
-            "step": None if is_before else query.step,
-            "units": total["units"],
-            "ended": total["ended"],
-            "others": _others(total, branches),
-            "data": branches,
-        }
+    return FlowsRecord(
+        **head_of(context, result.provenance),
+        where=query.where,
+        step=None if is_before else query.step,
+        units=total["units"],
+        ended=total["ended"],
+        others=_others(total, branches),
+        data=branches,
     )
 
 

@@ -1,39 +1,155 @@
-"""The verdict on a report: plain functions from records of a report to sentences.
+"""The verdict on a report: its results in sentences.
 
 A sentence appears only if the data support it. A share needs at least `MIN_UNITS` settled units on
 each side, and a difference is stated as one only if its 95% interval excludes 0.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Annotated, Any
+from zoneinfo import ZoneInfo
 
-from penstock.base.clock import parse_time
+from pydantic import Field
+
+from penstock.base.calendar import period_before
+from penstock.base.clock import iso, parse_time
+from penstock.base.paging import MAX_PAGE_SIZE, Page
 from penstock.base.rates import Share
 from penstock.base.scalar import Scalar, tagged
-from penstock.funnels.comparisons.proportions import (
-    MIN_UNITS,
-    compare_all,
-    newcombe_interval,
-)
+from penstock.funnels.comparisons.proportions import MIN_UNITS, compare_all, newcombe_interval
 from penstock.funnels.comparisons.words import (
     change_words,
     lead_words,
     period_before_words,
     value_words,
 )
-from penstock.funnels.results.schema import (
-    AggregateRecord,
-    CohortRecord,
-    ResultsRecord,
-    StepRecord,
-)
-from penstock.funnels.verdicts.schema import (
-    PhraseRecord,
-    SentenceRecord,
-    ShownBy,
-    ShowsRecord,
-)
+from penstock.funnels.definitions.model import CountingUnit
+from penstock.funnels.pipeline import FunnelQueryRunner
+from penstock.funnels.queries.context import QueryContext
+from penstock.funnels.queries.parameters import Selection
+from penstock.funnels.queries.schema import CohortQuery, HeadRecord, PeriodRecord
+from penstock.funnels.results.schema import AggregateRecord, CohortRecord, ResultsRecord, StepRecord
+from penstock.funnels.results.service import report_of
+from penstock.http.period import InTimezone
+from penstock.http.schema import Record
+
+
+class VerdictQuery(CohortQuery, InTimezone):
+    """Query parameters for a verdict."""
+
+    def selection(self) -> Selection:
+        return replace(super().selection(), page=Page(1, MAX_PAGE_SIZE))
+
+
+class ShownBy(StrEnum):
+    """A response about a funnel that shows the figures behind a phrase."""
+
+    RESULTS = "results"
+    UNITS = "units"
+    DRIVERS = "drivers"
+    COMPARE = "compare"
+    PERIODS = "periods"
+
+
+class ShowsRecord(Record):
+    """The response with the figures behind a phrase."""
+
+    by: Annotated[
+        ShownBy, Field(description="Last part of its path: `/api/funnels/{funnel_id}/{by}`.")
+    ]
+    parameters: Annotated[
+        dict[str, Any],
+        Field(
+            description="Query parameters to add to those of this request. The values are JSON, so "
+            "encode objects such as `cohort` as JSON text."
+        ),
+    ]
+
+
+class PhraseRecord(Record):
+    """Part of a sentence. shows: the response with its figures; null for connecting words."""
+
+    text: str
+    shows: ShowsRecord | None = None
+
+
+class SentenceRecord(Record):
+    """A sentence of the verdict. text: the texts of its phrases, joined."""
+
+    text: str
+    phrases: list[PhraseRecord]
+
+
+class VerdictRecord(HeadRecord):
+    """The results of a report in sentences, as far as its data support them.
+
+    Rates, losses and comparisons are those of settled units. A statement about a share needs 30
+    settled units on each side, and a difference is stated only if its 95% interval excludes 0.
+    """
+
+    largest_loss: Annotated[
+        int | None,
+        Field(
+            description="The step after which most settled units dropped off; null if too few units"
+            " are settled or none dropped off."
+        ),
+    ]
+    sentences: Annotated[
+        list[SentenceRecord], Field(description="Empty if there are too few data.")
+    ]
+
+
+def read_verdict(
+    runner: FunnelQueryRunner, context: QueryContext, query: VerdictQuery
+) -> VerdictRecord:
+    """Returns the results in sentences, with the response that shows each phrase.
+
+    It compares settled units with those of the period of the same length just before, at the same
+    age.
+    """
+    report = report_of(runner, context)
+    loss = largest_loss(report.aggregate)
+    earlier = _earlier(runner, context, ZoneInfo(query.timezone))
+    sentences = verdict(report, earlier, _all_cohorts(runner, context, report))
+    return VerdictRecord(**report.head(), largest_loss=loss and loss.step, sentences=sentences)
+
+
+def _earlier(
+    runner: FunnelQueryRunner, context: QueryContext, zone: ZoneInfo
+) -> ResultsRecord | None:
+    """Return the report on the period of the same length just before, at the same age.
+
+    None without a period or window. For attempts, only the settled ones are counted, and their
+    outcome is final. They are therefore read as of today, so that stored outcomes can answer the
+    query. zone: time zone of the period.
+    """
+    params, window_s = context.params, context.definition.window_s
+    if params.start_ms is None or params.end_ms is None or window_s is None:
+        return None
+    start_ms, end_ms = period_before(params.start_ms, params.end_ms, zone)
+    as_of_ms = params.evaluated_at_ms - (params.start_ms - start_ms)
+    if context.definition.counting_unit is CountingUnit.VISITOR:
+        return report_of(runner, runner.move(context, start_ms, end_ms, as_of_ms))
+    settled_end_ms = min(end_ms, as_of_ms - window_s * 1000)
+    if settled_end_ms <= start_ms:
+        return None
+    settled = context.with_params(
+        start_ms=start_ms, end_ms=settled_end_ms, page=Page(1, MAX_PAGE_SIZE)
+    )
+    period = PeriodRecord(start_at=iso(start_ms), end_at=iso(end_ms))
+    return report_of(runner, settled).model_copy(update={"period": period})
+
+
+def _all_cohorts(
+    runner: FunnelQueryRunner, context: QueryContext, report: ResultsRecord
+) -> Sequence[CohortRecord]:
+    """Return all cohorts of a report; none if they do not fit on the largest page."""
+    if not context.definition.breakdown_properties or report.cohorts.total > MAX_PAGE_SIZE:
+        return []
+    if len(report.cohorts.data) < report.cohorts.total:
+        report = report_of(runner, context.with_params(page=Page(1, MAX_PAGE_SIZE)))
+    return report.cohorts.data
 
 
 @dataclass(frozen=True, slots=True)

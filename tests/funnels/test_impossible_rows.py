@@ -1,4 +1,4 @@
-"""A report names the steps that no event can complete, and why."""
+"""A report names the rows that can never act, such as steps that no event completes, and why."""
 
 from typing import Any
 
@@ -62,6 +62,72 @@ def test_a_step_that_no_event_can_complete_is_named(
     assert impossible(report) == expected
     if messages is not None:
         assert column(report["impossibleSteps"], "message") == messages
+
+
+def exclusion(name: str, *alternatives: str, **more: Any) -> Json:
+    return step(name, *alternatives, exclude=True, **more)
+
+
+def diagnostic(name: str) -> Json:
+    return step(name, diagnostic=True)
+
+
+NO_PASS = "also matches the exclusion before it, so no attempt can pass."
+
+
+@cases(
+    ("rows", "expected", "message"),
+    [
+        (("A", exclusion("C"), "B"), [], None),
+        (
+            ("A", exclusion("eror"), "B"),
+            [(1, 1, "no_events")],
+            "There are no events named eror, so the exclusion after step 1 excludes no attempt.",
+        ),
+        (
+            ("A", exclusion("N"), "B"),
+            [(1, 1, "no_attempt_id")],
+            "0 of 2 events named N have a value of attempt, so the exclusion after step 1 excludes "
+            "no attempt.",
+        ),
+        (("A", exclusion("eror", "C"), "B"), [], None),
+        (
+            ("A", exclusion("B"), "B"),
+            [(1, 1, "excludes_next_step")],
+            f"Each event that can complete step 2 {NO_PASS}",
+        ),
+        (("A", exclusion("*"), "B", "D"), [(1, 1, "excludes_next_step")], None),
+        (
+            ("A", exclusion("B"), filtered("B")),
+            [(1, 1, "excludes_next_step"), (2, 2, "filters")],
+            None,
+        ),
+        (("A", exclusion("B"), step("B", "D")), [], None),
+        (("A", {**filtered("B"), "exclude": True}, "B"), [(1, 1, "filters")], None),
+        (
+            ("A", "B", diagnostic("missing")),
+            [(2, 2, "no_events")],
+            "There are no events named missing, so the diagnostic row after step 2 counts nothing.",
+        ),
+        ((diagnostic("N"), "A", "B"), [(0, 0, "no_attempt_id")], None),
+        (("A", diagnostic("D"), "B"), [], None),
+    ],
+)
+def test_an_exclusion_or_diagnostic_row_that_cannot_act_is_named(
+    scene: Scene, rows: tuple[Any, ...], expected: list[Any], message: str | None
+) -> None:
+    scene.story("0/A 5/C 10/B", attempt="a2")
+    report = scene.results(scene.attempts(*rows))
+    rows_named = [(row["row"], row["step"], row["reason"]) for row in report["impossibleSteps"]]
+    assert rows_named == expected
+    if message is not None:
+        assert report["impossibleSteps"][0]["message"] == message
+
+
+def test_a_quiet_period_makes_no_exclusion_impossible(scene: Scene) -> None:
+    scene.story(f"{4 * HOUR_S}/C", attempt="a3")
+    funnel_id = scene.attempts("A", exclusion("C"), "B")
+    assert impossible(scene.results(funnel_id, **scene.period(0, HOUR_S))) == []
 
 
 def test_visitors_need_no_attempt_id(scene: Scene) -> None:

@@ -1,1 +1,0 @@
-"""Drivers: properties and events that are associated with a loss after a step."""

@@ -1,1 +1,0 @@
-"""Flows: the paths of events before the entry, between two steps, and after a loss."""

@@ -1,1 +1,0 @@
-"""Trends by time of entry, times between steps, and next events."""

@@ -1,1 +1,0 @@
-"""Comparison of a period with an earlier one, both at the same age."""

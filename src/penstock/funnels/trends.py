@@ -1,0 +1,164 @@
+"""Trends: a funnel by time of entry."""
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from penstock.base.calendar import Interval
+from penstock.base.clock import iso
+from penstock.funnels.pipeline import FunnelQueryRunner
+from penstock.funnels.queries.context import QueryContext
+from penstock.funnels.queries.history import spans_after_last_pause
+from penstock.funnels.queries.provenance import QueryResult, empty_result, head_of
+from penstock.funnels.queries.schema import CohortQuery, HeadRecord
+from penstock.funnels.results.schema import FiguresRecord, SettledRecord
+from penstock.funnels.results.tally import NOTHING, Tally, figures_of
+from penstock.funnels.statements.units import possible_entries, trend
+from penstock.http.period import InBuckets
+from penstock.http.schema import Record
+
+_NOTE = (
+    "A visitor counts once in each bucket in which it entered, so the buckets do not add up to the "
+    "number of visitors in the period."
+)
+
+
+class TrendQuery(CohortQuery, InBuckets):
+    """The query parameters for a trend."""
+
+
+class _SpanRecord(Record):
+    from_: Annotated[str, Field(alias="from")]
+    to: str
+
+
+class TrendBucketRecord(FiguresRecord, _SpanRecord, SettledRecord):
+    """Units that entered at `from` or later, but before `to`."""
+
+    maturing: Annotated[
+        bool,
+        Field(description="Numbers may still change, because some windows are still open."),
+    ]
+    partial: Annotated[bool, Field(description="The period covers only part of the bucket.")]
+
+
+class TrendRecord(HeadRecord):
+    """A funnel by time of entry. Each bucket reports on its time span and may be empty.
+
+    Without a period, the trend covers the time from the first entry until now.
+    """
+
+    interval: Interval
+    timezone: str
+    note: Annotated[
+        str | None,
+        Field(description="Why buckets do not add up to the total of visitors; null for attempts."),
+    ]
+    data: list[TrendBucketRecord]
+
+
+def read_trend(runner: FunnelQueryRunner, context: QueryContext, query: TrendQuery) -> TrendRecord:
+    """Returns the number of units by hour, day, week or month of entry.
+
+    Each bucket contains entered, completed, pending and dropped-off units.
+    """
+    query, edges, result = _fetch_trend(runner, context, query)
+    rows = {row["bucket"]: row for row in result.rows}
+    return TrendRecord(
+        **head_of(context, result.provenance),
+        interval=query.interval,
+        timezone=query.timezone,
+        note=None if context.definition.enters_once else _NOTE,
+        data=[
+            _bucket(context, start_ms, end_ms, rows.get(start_ms))
+            for start_ms, end_ms in pairwise(edges)
+        ],
+    )
+
+
+def _fetch_trend(
+    runner: FunnelQueryRunner, context: QueryContext, query: TrendQuery
+) -> tuple[TrendQuery, Sequence[int], QueryResult]:
+    """Return the query with its interval, the edges of all buckets, and the rows with entries."""
+    start_ms, end_ms = context.params.start_ms, context.params.end_ms
+    if start_ms is not None and end_ms is not None:
+        query = query.fitting(start_ms, end_ms - 1)
+        edges = query.edges(start_ms, end_ms - 1, "The period")
+        return query, edges, _entries(runner, context, edges)
+    first_ms, now_ms = context.profile.first_event_ms, context.params.evaluated_at_ms
+    if first_ms is None:
+        return query, [], empty_result(context)
+    enters_once = context.definition.enters_once
+    history = query.edges_or_none(first_ms, now_ms) if enters_once else None
+    if history is not None:
+        result = _entries(runner, context, history)
+        rows = _after_last_pause(result)
+        edges = history[bisect_left(history, rows[0]["bucket"]) :] if rows else []
+        return query, edges, result
+    # Find the years with entries before counting. An attempt or a run has only one entry. A visitor
+    # may have several, and a count by year would find only the best of them.
+    find = _entries if enters_once else _possible_entries
+    years = find(runner, context, _years(first_ms, now_ms))
+    rows = _after_last_pause(years)
+    if not rows:
+        return query, [], years
+    query = query.fitting(rows[0]["first_ms"], now_ms)
+    edges = query.edges(rows[0]["first_ms"], now_ms, "The time from the first entry to now")
+    earlier = min(edges[0], 0) - 1  # The start of a bucket for entries before the last pause.
+    result = _entries(runner, context, [earlier, *edges])
+    buckets = [row["bucket"] for row in result.rows if row["bucket"] != earlier]
+    edges = edges[bisect_left(edges, buckets[0]) :] if buckets else []
+    return query, edges, QueryResult(result.rows, years.provenance + result.provenance)
+
+
+def _entries(runner: FunnelQueryRunner, context: QueryContext, edges: Sequence[int]) -> QueryResult:
+    """Count units by the bucket of their entry. A visitor counts once in each bucket."""
+    starts = edges[:-1]
+    return runner.fetch(
+        context, lambda profile: trend(context.counted(profile, edges_ms=starts), starts)
+    )
+
+
+def _possible_entries(
+    runner: FunnelQueryRunner, context: QueryContext, edges: Sequence[int]
+) -> QueryResult:
+    statement = possible_entries(context.definition, context.params, context.profile, edges[:-1])
+    return runner.fetch_events(context, statement)
+
+
+def _after_last_pause(result: QueryResult) -> Sequence[Mapping[str, Any]]:
+    """Return the rows after the last pause of over two years. Earlier times must be wrong."""
+    spans = [(row["first_ms"], row["last_ms"]) for row in result.rows]
+    return result.rows[len(spans) - len(spans_after_last_pause(spans)) :]
+
+
+def _years(first_ms: int, last_ms: int) -> list[int]:
+    """Return the edges of the UTC calendar years that cover a time span."""
+    first, last = (datetime.fromtimestamp(at_ms / 1000, UTC).year for at_ms in (first_ms, last_ms))
+    return [
+        round(datetime(year, 1, 1, tzinfo=UTC).timestamp() * 1000)
+        for year in range(first, last + 2)
+    ]
+
+
+def _bucket(
+    context: QueryContext, start_ms: int, end_ms: int, row: Mapping[str, Any] | None
+) -> TrendBucketRecord:
+    params, window_s = context.params, context.definition.window_s
+    is_cut = (
+        params.start_ms is not None
+        and params.end_ms is not None
+        and (start_ms < params.start_ms or end_ms > params.end_ms)
+    )
+    last_entry_ms = (end_ms if params.end_ms is None else min(end_ms, params.end_ms)) - 1
+    return TrendBucketRecord(
+        from_=iso(start_ms),
+        to=iso(end_ms),
+        **figures_of(Tally.of_totals(row) if row else NOTHING, TrendBucketRecord),
+        maturing=window_s is None or params.evaluated_at_ms <= last_entry_ms + window_s * 1000,
+        partial=is_cut,
+    )

@@ -1,1 +1,0 @@
-"""Verdicts: the results of a report in sentences."""
