@@ -159,5 +159,5 @@ def test_a_time_with_an_offset_ignores_the_time_zone(workspace, services):
 )
 def test_a_time_zone_that_cannot_apply_is_refused(workspace, name, zone, fault):
     answer = import_products(workspace, name, PRODUCTS["mixpanel"], timezone=zone)
-    [found] = answer.json()["errors"]
-    assert (answer.status_code, f"{found['field']} {found['code']}") == (400, fault)
+    [error] = answer.json()["errors"]
+    assert (answer.status_code, f"{error['field']} {error['code']}") == (400, fault)

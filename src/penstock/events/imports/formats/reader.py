@@ -31,7 +31,7 @@ class ReaderLimits(NamedTuple):
     max_row_bytes: maximum size of a row; a larger row is rejected, and reading continues.
     max_inflated_bytes: maximum size of the whole file after decompression. is_dry_run: whether the
     file is read before its import, which never waits for an import. timezone: time zone of times
-    without an offset, in a format with such times of its own.
+    without an offset, for formats that have `has_local_times`.
     """
 
     max_row_bytes: int
