@@ -36,6 +36,7 @@ class FileTimes:
 
     def __init__(self, zone: tzinfo, *, compares_dates: bool = False) -> None:
         self._zone, self._compares_dates = zone, compares_dates
+        self._is_utc = zone.utcoffset(None) == timedelta()
         self._last_ms: int | None = None
         self._rises = self._falls = 0
         self._warnings = set[str]()
@@ -63,10 +64,10 @@ class FileTimes:
 
         wall_ms: what clocks showed, in milliseconds as if it were UTC.
         """
-        if not 0 <= wall_ms <= LATEST_MS:
-            return wall_ms  # It is rejected later.
-        wall = _EPOCH + wall_ms * _MILLISECOND
-        first, second = (_ms(wall.replace(tzinfo=self._zone, fold=fold)) for fold in (0, 1))
+        if self._is_utc or not 0 <= wall_ms <= LATEST_MS:
+            return wall_ms  # A time outside these years is rejected later.
+        wall = (_EPOCH + wall_ms * _MILLISECOND).replace(tzinfo=self._zone)
+        first, second = wall_ms - _offset_ms(wall), wall_ms - _offset_ms(wall.replace(fold=1))
         if first > second:
             self._warnings.add(MISSING_HOUR)
             return first
@@ -89,7 +90,7 @@ class FileTimes:
     def sent_ms(self, time: Any) -> Any:
         """Read a time of a product. Returns anything else unchanged, so that it is rejected."""
         try:
-            return parse_time(time)
+            return parse_time(time, naive_is_utc=self._is_utc)
         except ValueError:
             pass
         try:
@@ -168,6 +169,11 @@ _DATE_ORDER_OF = {
     (True, True): DateOrder.EITHER,
     (False, True): DateOrder.SWAPPED,
 }
+
+
+def _offset_ms(time: datetime) -> int:
+    offset = time.utcoffset()
+    return 0 if offset is None else offset // _MILLISECOND
 
 
 def _ms(time: datetime) -> int:
