@@ -95,6 +95,48 @@ def test_the_first_funnel_of_whole_seconds_counts_equal_times_in_step_order(tmp_
     assert (funnel["countingUnit"], funnel["equalTimes"]) == ("visitor", "inStepOrder")
 
 
+def guessed(path, dates, *options):
+    """Guess the mapping of a table with these dates. Returns the mapping file, and the output."""
+    path.write_text("\n".join(["at,user,event", *(f"{date} 10:00,u,e" for date in dates), ""]))
+    output = output_of(penstock("import", str(path), "--guess-mapping", *options))
+    return path.with_name(f"{path.name}.mapping.toml").read_text(), output
+
+
+def test_a_guess_reads_dates_as_all_rows_allow_or_says_that_they_allow_both(tmp_path):
+    either = ["01/02/2024"] * 30
+    text, output = guessed(tmp_path / "a.csv", [*either, "13/02/2024"])
+    assert 'format = "%d/%m/%Y %H:%M"' in text
+    assert "day or the month" not in text + output
+    text, output = guessed(tmp_path / "b.csv", either, "--timezone", "Europe/Berlin")
+    assert 'format = "%m/%d/%Y %H:%M"' in text
+    assert 'timezone = "Europe/Berlin"' in text
+    for each in (text, output):
+        assert "Check the format: every date can be read with the day or the month first." in each
+    mapping = str(tmp_path / "b.csv.mapping.toml")
+    tried = penstock("import", str(tmp_path / "b.csv"), "--map", mapping, "--dry-run")
+    assert "If they are %d/%m/%Y %H:%M, correct the format in the mapping." in tried.stdout
+
+
+def test_local_times_of_a_product_have_a_time_zone(tmp_path):
+    times = ["2024-10-27 01:59:00", "2024-10-27 02:50:00", "2024-10-27 02:10:00"]
+    lines = [{"event": "e", "distinct_id": "v", "timestamp": time} for time in times]
+    path = tmp_path / "past.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)))
+    command = ("import", str(path), "--from", "posthog", "--dry-run", "--timezone")
+    lines = output_of(penstock(*command, "Europe/Berlin")).splitlines()
+    assert lines[1] == "They occurred from 26 Oct 2024, 23:59 UTC to 27 Oct 2024, 01:10 UTC."
+    [warning] = [line for line in lines if line.startswith("Warning")]
+    assert warning.startswith("Warning, 2 lines: Some local times are in an hour that occurs twice")
+    for options, message in (
+        (("posthog", "Europe/Bonn"), "Unknown time zone"),
+        (("ndjson", "Europe/Berlin"), "--timezone: Times in this format have an offset."),
+    ):
+        refused = penstock(
+            "import", str(path), "--from", options[0], "--dry-run", "--timezone", options[1]
+        )
+        assert (refused.returncode, message in refused.stderr) == (2, True), refused.stderr
+
+
 def test_what_would_be_rejected_is_said_with_the_first_line_of_each_reason(tmp_path):
     good, repeat = event("a", "v", 1), event("b", "v", 2) | {"dedupeKey": "k"}
     lines = [good, "nonsense", {**good, "timestamp": "never"}, {**good, "timestamp": "x"}]

@@ -6,7 +6,7 @@ from functools import cache
 
 from penstock.events.imports.formats.table import READERS
 from penstock.http import schema
-from penstock.named_records import NamedRecords, RevisedRecords
+from penstock.named_records.service import NamedRecords, RevisedRecords
 from penstock.web.codes import FAULTS, PROBLEMS, WARNINGS
 from tests.source_tree import SOURCE, nodes_of, tree_of
 

@@ -28,22 +28,11 @@ from penstock.cli.client import (
 from penstock.cli.export_schedule import exit_on_signals, interval_s, repeat
 from penstock.cli.options import WRONG_USE, EndpointUrl, fail, warn
 from penstock.cli.progress import Progress, every_few_seconds, progress, still_running
-from penstock.exports.folder import ExportFolder, Manifest, OmittedTable, open_export
+from penstock.exports.folder import LISTS, ExportFolder, Manifest, OmittedTable, open_export
 from penstock.exports.storage import ExportFailed, Storage, storage_of
 
 _LONG = httpx.Timeout(60, read=3700)
 """Seconds to wait for the service. A large day may take the engine an hour."""
-_LISTS = {
-    "websites": ("/api/settings/websites",),
-    "members": ("/api/exports/members",),
-    "goals": ("/api/goals",),
-    "segments": ("/api/segments",),
-    "import_mappings": ("/api/import-mappings",),
-    "funnels": ("/api/funnels",),
-    "cohorts": ("/api/cohorts",),
-    "links": ("/api/mobile/deferred-links", "/api/mobile/deferred-links?state=archived"),
-}
-"""Lists of the API that become files, by table. Archived links are a separate list."""
 _OF_ONE_FUNNEL = frozenset(
     (
         "too_many_units", "query_timeout", "query_too_large", "not_found", "goal_gone",
@@ -139,7 +128,7 @@ class _Run:
             )
         )["id"]
         workspace = self._read("/api/settings/workspace")
-        for table, paths in _LISTS.items():
+        for table, paths in LISTS.items():
             rows = (row for path in paths for row in listed_records(self.client, path))
             self._write(f"{table}.ndjson", table, rows)
         internal_traffic = self._read("/api/settings/internal-traffic")

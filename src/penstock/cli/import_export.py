@@ -24,6 +24,7 @@ from penstock.cli.options import FAILED, fail, warn
 from penstock.cli.progress import Progress, every_few_seconds, progress, still_running
 from penstock.events.imports.formats.ndjson import NDJSON
 from penstock.exports.folder import (
+    LISTS,
     ExportedFile,
     Manifest,
     download_export,
@@ -36,6 +37,8 @@ from penstock.exports.storage import Bucket, ExportFailed, storage_of
 _FILE_BYTES = 256 * 1024 * 1024
 """Maximum size of an import before compression. A day is never split."""
 _SHOWN_REJECTS = 5
+_CREATED = ("import_mappings", "goals", "segments", "funnels")
+"""Tables whose records are created as they are. Exports of earlier versions do not have all."""
 _HEAD = ("id", "revision", "createdAt", "updatedAt", "replacedRevision")
 """Fields of a record that a new record gets from the service."""
 _NOT_SENT = ("website_id", "scope_id", "properties")
@@ -104,12 +107,10 @@ def _import(client: httpx.Client, folder: Path, manifest: Manifest, bar: Progres
             "another workspace"
         )
     websites = _create_websites(client, folder, existing)
-    # Exports of earlier versions have no saved mappings.
-    if (folder / "import_mappings.ndjson").exists():
-        records = _records(folder, "import_mappings")
-        _create_missing(client, "/api/import-mappings", "import_mappings", "name", records)
-    for table in ("goals", "segments", "funnels"):
-        _create_missing(client, f"/api/{table}", table, "name", _records(folder, table))
+    for table in _CREATED:
+        if (folder / f"{table}.ndjson").exists():
+            [path] = LISTS[table]
+            _create_missing(client, path, table, "name", _records(folder, table))
     _create_links(client, folder, websites)
     _replace_internal_traffic(client, folder)
     totals = _Totals()

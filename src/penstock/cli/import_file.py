@@ -36,9 +36,16 @@ from penstock.events.imports.content import looks_like, problem_of_head
 from penstock.events.imports.formats.reader import HEAD_BYTES, Reader, ReaderLimits
 from penstock.events.imports.formats.recognition import product_of_table
 from penstock.events.imports.formats.schema import ImportMapping
-from penstock.events.imports.formats.table import READERS, reader_named, reader_of_file
+from penstock.events.imports.formats.table import (
+    READERS,
+    reader_named,
+    reader_of_file,
+    timezone_fault,
+)
 from penstock.events.imports.model import MAX_STORED_REJECTS
 from penstock.exports.storage import SCHEME
+from penstock.http.period import known_timezone
+from penstock.http.schema import RuleBroken
 
 _FORMATS = " ".join(f"{reader.description} ({', '.join(reader.endings)})." for reader in READERS)
 _EXPORT = "penstock"
@@ -51,6 +58,14 @@ def _source(name: str) -> Reader | str:
     if name not in _NAMES:
         fail(f"--from: Must be {listed(_NAMES, 'or')}.", WRONG_USE)
     return name if name == _EXPORT else reader_named(name)
+
+
+def _timezone(name: str) -> str:
+    """Parse `--timezone`."""
+    try:
+        return known_timezone(name)
+    except RuleBroken as error:
+        fail(f"--timezone: {error}", WRONG_USE)
 
 
 def _file_or_bucket(text: str) -> Path | str:
@@ -109,6 +124,16 @@ def import_file(
             "to the file that --map names, or to FILE.mapping.toml.",
         ),
     ] = False,
+    timezone: Annotated[
+        str | None,
+        typer.Option(
+            help="Time zone of times without an offset in a file of another product, such as "
+            "Europe/Berlin, and of the project for mixpanel. Default: UTC.",
+            parser=_timezone,
+            metavar="ZONE",
+            show_default=False,
+        ),
+    ] = None,
     is_dry_run: Annotated[
         bool,
         typer.Option(
@@ -150,6 +175,7 @@ def import_file(
             Path(mapping_source)
             if mapping_source
             else files[0].with_name(f"{files[0].name}.mapping.toml"),
+            timezone,
         )
         return
     mapping = None if mapping_source is None else find_mapping(mapping_source, url, api_key)
@@ -160,6 +186,8 @@ def import_file(
         reader = product if product and source is None else reader
         if mapping is not None and reader.mapped is None:
             fail(f"--map: The format {reader.name} needs no mapping.", WRONG_USE)
+        if timezone is not None and (fault := timezone_fault(reader)) is not None:
+            fail(f"--timezone: {fault.message}", WRONG_USE)
         if len(files) > 1:
             print(f"{file}:")
         reads_file = reader_named(reader.name, mapping)
@@ -173,9 +201,9 @@ def import_file(
             warn(problem)
             is_complete.append(False)
         elif website is None or is_dry_run:
-            is_complete.append(try_file(file, reads_file))
+            is_complete.append(try_file(file, reads_file, mapping, timezone or "UTC"))
         else:
-            is_complete.append(_import(file, website, reader, mapping, url, api_key))
+            is_complete.append(_import(file, website, reader, mapping, timezone, url, api_key))
     if not all(is_complete):
         raise typer.Exit(FAILED)
 
@@ -185,6 +213,7 @@ def _import(
     website: str,
     reader: Reader,
     mapping: ImportMapping | None,
+    timezone: str | None,
     url: str,
     api_key: str,
 ) -> bool:
@@ -199,7 +228,7 @@ def _import(
         if job is not None:
             print("An earlier run has uploaded this file; this run waits for its import.")
         else:
-            job = upload(client, file, reader, website, bar, mapping)
+            job = upload(client, file, reader, website, bar, mapping, timezone)
         job = wait_for(client, job, bar)
         with every_few_seconds(still_running("Fetching rejected lines")):
             rejected = _write_rejects(client, job, file, reader_named(reader.name, mapping))

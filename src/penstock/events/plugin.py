@@ -1,6 +1,6 @@
 """The events room: intake, outbox, shipper, imports and deletions."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from operator import attrgetter
@@ -19,7 +19,6 @@ from penstock.events.deletions.worker import ForgetVisitors
 from penstock.events.imports import routes as import_routes
 from penstock.events.imports.dry_runs import routes as dry_run_routes
 from penstock.events.imports.dry_runs.service import DryRunService
-from penstock.events.imports.mappings import routes as mapping_routes
 from penstock.events.imports.mappings.service import ImportMappingService
 from penstock.events.imports.service import ImportService
 from penstock.events.intake import Intake
@@ -31,6 +30,10 @@ from penstock.events.releases import VisitorReleases
 from penstock.events.retention.service import RetentionService
 from penstock.events.service import EventService
 from penstock.events.shipper import Shipper
+from penstock.named_records.routes import Records, record_routes
+
+RECORDS: Mapping[str, type[Records]] = {"import_mappings": ImportMappingService}
+"""Services of named records, by their names in the room."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class EventsRoom(Room):
         *event_routes.ROUTES,
         *import_routes.ROUTES,
         *dry_run_routes.ROUTES,
-        *mapping_routes.ROUTES,
+        *record_routes(RECORDS),
         *deletion_routes.ROUTES,
     )
     direct_routes = event_routes.DIRECT_ROUTES

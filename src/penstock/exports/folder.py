@@ -28,15 +28,22 @@ FORMAT = 1
 _UNFINISHED = "unfinished.ndjson"
 _BATCH_ROWS = 2_000
 _FOLDERS = ("events", "clicks", "identities", "outcomes", "cohorts")
-_LISTS = (
-    "cohorts", "funnels", "goals", "import_mappings", "links", "members", "segments", "websites",
-    "workspace", "unfinished",
-)  # fmt: skip
+LISTS = {
+    "websites": ("/api/settings/websites",),
+    "members": ("/api/exports/members",),
+    "goals": ("/api/goals",),
+    "segments": ("/api/segments",),
+    "import_mappings": ("/api/import-mappings",),
+    "funnels": ("/api/funnels",),
+    "cohorts": ("/api/cohorts",),
+    "links": ("/api/mobile/deferred-links", "/api/mobile/deferred-links?state=archived"),
+}
+"""Lists of the API that become files, by table. Archived links are a separate list."""
 _OWN = Pattern(
     r"(?:manifest\.json|(?:LISTS)\.ndjson|(?:(?:events|clicks)/ID/\d{4}-\d\d-\d\d|"
     r"(?:identities|outcomes|cohorts)/ID)\.(?:parquet|ndjson))".replace(
         "ID", "[a-z]+_[0-9a-z]{26}"
-    ).replace("LISTS", "|".join(_LISTS))
+    ).replace("LISTS", "|".join((*LISTS, "workspace", "unfinished")))
 )
 """Paths of files that an export writes."""
 

@@ -1,6 +1,6 @@
 """The funnels room: goals, funnels and their reports."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
@@ -11,7 +11,6 @@ from penstock.funnels import routes as question_routes
 from penstock.funnels.campaigns import routes as campaign_routes
 from penstock.funnels.campaigns.service import CampaignService, ReadSlugs, WaitForClicks
 from penstock.funnels.definitions.regexes import PatternChecker
-from penstock.funnels.goals import routes as goal_routes
 from penstock.funnels.goals.service import GoalService
 from penstock.funnels.internal_traffic import routes as internal_traffic_routes
 from penstock.funnels.internal_traffic.service import InternalTrafficService
@@ -26,9 +25,12 @@ from penstock.funnels.saved import routes as funnel_routes
 from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.saved_cohorts import routes as cohort_routes
 from penstock.funnels.saved_cohorts.service import SavedCohortService
-from penstock.funnels.segments import routes as segment_routes
 from penstock.funnels.segments.service import SavedSegmentService
+from penstock.named_records.routes import Records, record_routes
 from penstock.warehouse.client import WaitUntilShipped
+
+RECORDS: Mapping[str, type[Records]] = {"goals": GoalService, "segments": SavedSegmentService}
+"""Services of named records, by their names in the room."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,7 @@ class FunnelsRoom(Room):
     outcome_worker: OutcomeWorker
 
     routes = (
-        *goal_routes.ROUTES,
-        *segment_routes.ROUTES,
+        *record_routes(RECORDS),
         *internal_traffic_routes.ROUTES,
         *funnel_routes.ROUTES,
         *question_routes.ROUTES,

@@ -68,6 +68,7 @@ def route(
     body: type[BaseModel] | None = None,
     query: type[Query] | None = None,
     answers: type[BaseModel] | None = None,
+    receives: Mapping[str, str] | None = None,
     opt: Mapping[str, Any] | None = None,
     handler_options: Mapping[str, Any] | None = None,
     **description: Any,
@@ -79,8 +80,9 @@ def route(
     the service whose `read(workspace_id, body, model)` validates the body, in the named `queue`.
     context: name of the object that is passed to the validators of the body. runs_in: name of an
     object of the request that runs the function. body, query, answers: models for the document that
-    the function does not name. opt: options that rules for all routes read. handler_options: passed
-    to the framework. description: additional fields of `Description`.
+    the function does not name. receives: names of the objects that parameters receive, for those
+    that do not receive the object with their own name. opt: options that rules for all routes read.
+    handler_options: passed to the framework. description: additional fields of `Description`.
     """
 
     def register(function: Callable[..., Any]) -> HTTPRouteHandler:
@@ -93,6 +95,7 @@ def route(
             queue=queue,
             context=context,
             runs_in=runs_in,
+            receives=receives or {},
         )
 
         async def handle(request: AnyRequest) -> Response[Any]:
@@ -125,8 +128,8 @@ class _Endpoint:
     """A function and the information in its types.
 
     query, body, read_only: names of these parameters; None without one. objects: names of the
-    others. body_model: None for a body that the function parses. record: the model of the response,
-    or of its entries; None without one.
+    objects that the others receive, by parameter. body_model: None for a body that the function
+    parses. record: the model of the response, or of its entries; None without one.
     """
 
     def __init__(
@@ -140,6 +143,7 @@ class _Endpoint:
         queue: str,
         context: str | None,
         runs_in: str | None,
+        receives: Mapping[str, str],
     ) -> None:
         """See `route` for the parameters."""
         self.validated_by, self.queue, self.context = validated_by, queue, context
@@ -153,9 +157,11 @@ class _Endpoint:
         self.body, model = _only(function, hints, Input, bytes)
         self.body_model = None if model is bytes else model
         self.read_only, _ = _only(function, hints, ReadOnlyFields)
-        self.objects = [
-            name for name in hints if name not in (self.query, self.body, self.read_only)
-        ]
+        self.objects = {
+            name: receives.get(name, name)
+            for name in hints
+            if name not in (self.query, self.body, self.read_only)
+        }
         self.is_listed = get_origin(self._result) is Listing
         record = get_args(self._result)[0] if self.is_listed else self._result
         self.record = record if _is_kind(record, BaseModel) else None
@@ -174,7 +180,7 @@ class _Endpoint:
 
     async def respond(self, request: AnyRequest) -> Response[Any]:
         objects = _RequestObjects(request)
-        arguments = {name: await objects.find(name) for name in self.objects}
+        arguments = {name: await objects.find(each) for name, each in self.objects.items()}
         if self.query is not None:
             arguments[self.query] = objects.known["query"] = read_query(request, self.query_model)
         if self.body is not None:
@@ -250,7 +256,8 @@ class Objects:
                 for part in path.split("/")
                 if part.startswith("{")
             }
-            for name in (*endpoint.objects, *filter(None, (endpoint.runs_in, endpoint.context))):
+            others = filter(None, (endpoint.runs_in, endpoint.context))
+            for name in (*endpoint.objects.values(), *others):
                 if name not in self._names | self.providers.keys() | in_path | {"request"}:
                     raise TypeError(
                         f"{_name_of(endpoint.function)}: there is no object for {name!r}. It is no "

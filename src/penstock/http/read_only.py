@@ -48,9 +48,6 @@ class ReadOnlyFields:
             raise Invalid(faults)
 
 
-NO_READ_ONLY_FIELDS = ReadOnlyFields()
-
-
 def split_read_only(
     body: bytes, model: type[Input], record: type[BaseModel]
 ) -> tuple[bytes, ReadOnlyFields]:

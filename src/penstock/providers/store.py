@@ -11,7 +11,7 @@ from penstock.base.chunks import chunks
 from penstock.base.clock import iso
 from penstock.base.ids import ScopeId, VisitorId
 from penstock.base.payment_providers import Provider
-from penstock.metadb.rows import change_rows
+from penstock.metadb.rows import change_rows, record_of, row_values
 from penstock.metadb.tables import provider_customers, provider_secrets
 
 # This works on SQLite and PostgreSQL. It inserts nothing if the visitor has just been deleted, and
@@ -68,32 +68,17 @@ def secrets(db: Connection, website: Website) -> list[tuple[Provider, SigningSec
         .where(_belongs_to(website))
         .order_by(c.provider, c.valid_until.is_not(None), c.created_at.desc(), c.id.desc())
     )
-    return [
-        (
-            Provider(row.provider),
-            SigningSecret(
-                id=row.id,
-                secret=row.secret,
-                created_at_ms=row.created_at,
-                valid_until_ms=row.valid_until,
-            ),
-        )
-        for row in rows
-    ]
+    return [(Provider(row.provider), record_of(row, SigningSecret)) for row in rows]
 
 
 def add_secret(db: Connection, website: Website, provider: Provider, secret: SigningSecret) -> None:
-    db.execute(
-        insert(provider_secrets).values(
-            id=secret.id,
-            workspace_id=website.workspace_id,
-            website_id=website.id,
-            provider=provider.value,
-            secret=secret.secret,
-            created_at=secret.created_at_ms,
-            valid_until=secret.valid_until_ms,
-        )
-    )
+    keys = {
+        "workspace_id": website.workspace_id,
+        "website_id": website.id,
+        "provider": provider.value,
+    }
+    values = row_values(secret, provider_secrets, without=keys)
+    db.execute(insert(provider_secrets).values(values | keys))
 
 
 def set_valid_until(

@@ -2,7 +2,11 @@
 code.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+
+from penstock.events import plugin as events
+from penstock.funnels import plugin as funnels
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,14 @@ def _codes(table: str) -> tuple[Code, ...]:
         Code(name, "" if status == "-" else status, " ".join(meaning.split()))
         for name, status, meaning in rows
     )
+
+
+def _too_many() -> Iterator[Code]:
+    """Yield the codes of errors for too many named records."""
+    for service in (*events.RECORDS.values(), *funnels.RECORDS.values()):
+        if service.maximum is not None:
+            meaning = f"The workspace has the maximum number of {service.noun}s. Delete one."
+            yield Code(service.too_many_code(), "409", meaning)
 
 
 PROBLEMS = _codes("""
@@ -128,8 +140,6 @@ definition_not_readable 409 A filter of the saved funnel, or of a goal that it u
 too_many_cohorts        409 The workspace has the maximum number of saved cohorts. Delete one.
 too_many_destinations   409 The workspace has exports to the maximum number of destinations.
   Forget one.
-too_many_segments       409 The workspace has the maximum number of segments. Delete one.
-too_many_mappings       409 The workspace has the maximum number of saved mappings. Delete one.
 too_many_secrets        409 Too many signing secrets of one provider are valid. Revoke earlier ones
   with previousValidSeconds 0.
 import_not_finished     409 The import is not finished, so its gap cannot be dismissed yet.
@@ -197,7 +207,7 @@ warehouse_right_missing 503 The event store denies Penstock a privilege that it 
 warehouse_damaged       503 The event store cannot read some of its files. The operator must restore
   a backup.
 request_refused         4xx The server rejected the request before it reached a route.
-""")
+""") + tuple(_too_many())
 
 FAULTS = _codes("""
 required                - The field is required.

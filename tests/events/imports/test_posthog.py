@@ -128,13 +128,14 @@ def test_the_newest_person_properties_hold_in_any_order(
             "$set", user, "2024-07-01T10:00:00Z", **marks, **{"$set_once": {"plan": "c", "a": 2}}
         ),
         event("$set", user, "2024-08-01T10:00:00Z", **marks, **{"$set_once": {"a": 3}}),
+        event("$set", user, "2024-08-02T10:00:00Z", **marks, **{"$unset": ["city"]}),
         event("e", user),
     ]
     for line in reversed(lines) if backwards else lines:
         import_posthog(line)
     stored(services, workspace.website_id)
     record = workspace.client.get(f"/api/visitors/{quote(user)}").json()
-    assert record["user"]["traits"] == {"plan": "pro", "city": "B", "a": 2}
+    assert record["user"]["traits"] == {"plan": "pro", "a": 2}
 
 
 def test_what_is_no_event_is_ignored_and_counted(import_posthog):

@@ -24,6 +24,7 @@ from penstock.base.paging import Listing, Page
 from penstock.base.patterns import Pattern
 from penstock.http.rate_limiter import RateLimiter
 from penstock.metadb.database import Database
+from penstock.metadb.workspaces import hold_workspace
 from penstock.settings import DAY_S, Settings
 
 _OPEN_DAYS = 7
@@ -84,7 +85,7 @@ class InvitationService:
             expires_at_ms=now_ms + _OPEN_DAYS * DAY_S * 1000,
         )
         with self._database.write() as db:
-            members_store.lock_members(db, actor.workspace.id)
+            hold_workspace(db, actor.workspace.id)
             require_open_session(db, actor.caller)
             require_owner(db, actor)
             if members_store.is_member(db, actor.workspace.id, email):

@@ -14,8 +14,9 @@ from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, Forbidden, NotFound
 from penstock.base.ids import WorkspaceId
 from penstock.base.paging import Listing, Page
-from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields
+from penstock.http.read_only import ReadOnlyFields
 from penstock.metadb.database import Database
+from penstock.metadb.workspaces import hold_workspace
 
 
 class MemberService:
@@ -35,11 +36,7 @@ class MemberService:
             return store.members(db, workspace_id, page)
 
     def change_role(
-        self,
-        actor: CurrentUser,
-        user_id: str,
-        role: Role,
-        read_only: ReadOnlyFields = NO_READ_ONLY_FIELDS,
+        self, actor: CurrentUser, user_id: str, role: Role, read_only: ReadOnlyFields
     ) -> MemberRecord:
         """Change a member's role.
 
@@ -90,7 +87,7 @@ def require_owner(db: Connection, actor: CurrentUser) -> None:
 
 def _lock_member(db: Connection, actor: CurrentUser, user_id: str) -> MemberRecord:
     """Return the member, locked until the transaction ends."""
-    store.lock_members(db, actor.workspace.id)
+    hold_workspace(db, actor.workspace.id)
     member = store.member(db, actor.workspace.id, user_id)
     if member is None:
         raise NotFound("There is no such member in this workspace.")

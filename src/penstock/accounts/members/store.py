@@ -9,13 +9,7 @@ from penstock.accounts.model import Role
 from penstock.base.ids import WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.metadb.pages import listing_of
-from penstock.metadb.tables import memberships, second_factors, sessions, users, workspaces
-
-
-def lock_members(db: Connection, workspace_id: WorkspaceId) -> None:
-    """Lock the members and roles of the workspace until the transaction ends."""
-    workspace = select(workspaces.c.id).where(workspaces.c.id == workspace_id)
-    db.execute(workspace.with_for_update(key_share=True))
+from penstock.metadb.tables import memberships, second_factors, sessions, users
 
 
 def _members(workspace_id: WorkspaceId) -> Select[Any]:

@@ -62,7 +62,8 @@ class ImportJob:
     its sender had the permission manage. mapping: the uses of the file's columns, if it is a table
     with a mapping; it changes only before the import is started. sent_by: ID of the key or user who
     sent the file; None if an earlier version received it. revision: rises from 1 with each change
-    of the mapping.
+    of the mapping. timezone: time zone of times without an offset, in the file of another product;
+    None for UTC.
     """
 
     id: ImportId
@@ -98,6 +99,7 @@ class ImportJob:
     mapping: ImportMapping | None = None
     sent_by: str | None = None
     revision: int = 1
+    timezone: str | None = None
 
     @property
     def is_open(self) -> bool:

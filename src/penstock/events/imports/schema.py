@@ -20,6 +20,7 @@ from penstock.events.imports.formats.table import READERS
 from penstock.events.imports.model import ImportJob, ImportState, Reject
 from penstock.events.schema import FaultRecord, WarningRecord
 from penstock.http.bodies import parse_model
+from penstock.http.period import known_timezone
 from penstock.http.schema import Iso, Label, Query, Record, RuleBroken, RulesBroken
 
 WARNINGS = {
@@ -28,6 +29,11 @@ WARNINGS = {
     "id_was_a_number": "Some IDs are numbers. They were stored as their decimal text.",
     "country_not_iso": "Some lines have a country that is not a two-letter code of ISO 3166-1, "
     "such as DE. It was stored as sent.",
+    "repeated_hour": "Some local times are in an hour that occurs twice, because clocks were set "
+    "back. The order of the lines decides between the two where it can; otherwise, the first one "
+    "counts.",
+    "missing_hour": "Some local times are in an hour that never occurs, because clocks were set "
+    "forward. They were read as an hour later. Check the time zone.",
     "text_cut": "Some texts were longer than their limit, such as a URL or a title over 8 KB. They "
     "were cut, and end with ….",
     "nested_as_text": f"Some properties had parts below {MAX_PROPERTY_DEPTH} levels, or more than "
@@ -105,6 +111,13 @@ class ImportQuery(Query):
     mapping_id: Annotated[
         str | None, Field(description="A saved mapping to use instead of `mapping`.")
     ] = None
+    timezone: Annotated[
+        Annotated[str, Field(max_length=64), AfterValidator(known_timezone)] | None,
+        Field(
+            description="Time zone of times without an offset in a file of another product, such "
+            "as `Europe/Berlin`. Default: UTC. For `mixpanel`, the time zone of the project."
+        ),
+    ] = None
 
     @field_validator("mapping_id")
     @classmethod
@@ -170,6 +183,9 @@ class ListedImportRecord(Record):
     ]
     last_event_at: Iso | None
     revision: Annotated[int, Field(description="Rises from 1 with each change of the mapping.")]
+    timezone: Annotated[
+        str | None, Field(description="The `timezone` of the request. Null without one.")
+    ]
     error: Annotated[
         str | None,
         Field(description="Why the import failed. Events that were stored before that are kept."),

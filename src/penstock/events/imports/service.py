@@ -32,7 +32,7 @@ from penstock.events.imports.files import ImportFiles
 from penstock.events.imports.formats.reader import Reader
 from penstock.events.imports.formats.recognition import product_of_table
 from penstock.events.imports.formats.schema import ImportMapping, OtherColumns
-from penstock.events.imports.formats.table import mapping_fault, reader_of_request
+from penstock.events.imports.formats.table import mapping_fault, reader_of_request, timezone_fault
 from penstock.events.imports.mappings.service import ImportMappingService
 from penstock.events.imports.model import (
     UNFINISHED,
@@ -113,6 +113,8 @@ class ImportService:
         workspace's budget has no room, and `Unavailable` if a store does not respond.
         """
         reader = reader_of_request(query.format, media_type)
+        if query.timezone is not None and (fault := timezone_fault(reader)) is not None:
+            raise bad_parameter(fault)
         mapping: ImportMapping | None = query.mapping
         if query.mapping_id is not None:
             saved = await to_thread.run_sync(
@@ -166,6 +168,7 @@ class ImportService:
             accepts_stored_events=KeyScope.MANAGE in sender.scopes,
             mapping=mapping,
             sent_by=sender_of(sender),
+            timezone=query.timezone,
         )
         try:
             await to_thread.run_sync(self._add, job, sender)

@@ -13,7 +13,6 @@ from time import monotonic
 
 from penstock.accounts.model import Website
 from penstock.accounts.websites.service import WebsiteService
-from penstock.base.event_limits import MAX_EVENT_BYTES
 from penstock.base.work_budget import WorkBudget
 from penstock.base.worker import WorkerStopped
 from penstock.core import Core
@@ -24,7 +23,7 @@ from penstock.events.imports.batches import Batch, advance, without_rejected
 from penstock.events.imports.entries import RowReader
 from penstock.events.imports.file_worker import FileWorker
 from penstock.events.imports.files import ImportFiles
-from penstock.events.imports.formats.reader import ReaderLimits, Row, UnreadableFile
+from penstock.events.imports.formats.reader import Row, UnreadableFile
 from penstock.events.imports.formats.table import reader_named
 from penstock.events.imports.model import (
     STARTED,
@@ -189,7 +188,7 @@ class ImportWorker(FileWorker[_RunningImport]):
         """
         rows = reader_named(job.format, job.mapping).rows(
             self.files.readable_path(job.id, job.format),
-            ReaderLimits(MAX_EVENT_BYTES, self._settings.limits.max_import_inflated_bytes),
+            self._reader_limits(job),
         )
         earlier = _through(rows, job.lines_read)
         while self._batch(earlier, reader, job.created_at_ms):

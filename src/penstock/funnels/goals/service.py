@@ -1,6 +1,7 @@
 """Creates, reads, changes and deletes goals."""
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -9,33 +10,22 @@ from penstock.base.ids import WorkspaceId
 from penstock.funnels.definitions.schema import GoalRecord
 from penstock.funnels.goals import store
 from penstock.funnels.goals.schema import GoalChange, GoalIn
-from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields
 from penstock.metadb.tables import goals
-from penstock.named_records import RevisedRecords
+from penstock.named_records.service import RevisedRecords
 
 
 class GoalService(RevisedRecords[GoalRecord]):
     """Manages saved goals. Methods raise NotFound if the workspace has no such goal."""
 
     table, model, noun, prefix = goals, GoalRecord, "goal", "goal"
+    new, changes = GoalIn, GoalChange
+    path, tag, validated_by = "/api/goals", "goals", "patterns"
+    on_create = "A goal is a named match for use in funnels. Names are unique in the workspace."
+    on_change = """Fields that you leave out keep their values. A goal in use cannot be renamed.
 
-    def create(self, workspace_id: WorkspaceId, goal: GoalIn) -> GoalRecord:
-        return self._add(workspace_id, goal.name, match=goal.match.saved())
-
-    def change(
-        self,
-        workspace_id: WorkspaceId,
-        goal_id: str,
-        change: GoalChange,
-        read_only: ReadOnlyFields = NO_READ_ONLY_FIELDS,
-    ) -> GoalRecord:
-        """Change a goal.
-
-        The next report of a funnel that uses the goal uses the new match, and the funnel keeps its
-        revision. Raises Conflict for another name if a funnel uses the goal.
-        """
-        match = change.match.saved() if change.match else None
-        return self._change(workspace_id, goal_id, change.name, read_only, match=match)
+    Reports use the new match immediately. You can send read-only fields (`id`, `revision`, ...)
+    back with their stored values."""
+    on_delete = "A goal that a funnel uses cannot be deleted (409)."
 
     def uses(
         self, workspace_id: WorkspaceId, goals: Iterable[GoalRecord]
@@ -57,6 +47,9 @@ class GoalService(RevisedRecords[GoalRecord]):
                 "first.",
                 code="goal_in_use",
             )
+
+    def _columns(self, body: GoalIn | GoalChange) -> dict[str, Any]:
+        return {} if body.match is None else {"match": body.match.saved().model_dump()}
 
 
 def goals_by_name(db: Connection, workspace_id: WorkspaceId) -> Mapping[str, GoalRecord]:

@@ -12,7 +12,7 @@ from penstock.funnels.definitions.regexes import PatternChecker
 from penstock.funnels.definitions.schema import saved_filters
 from penstock.funnels.internal_traffic import store
 from penstock.funnels.internal_traffic.schema import InternalTrafficIn, InternalTrafficRecord
-from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields
+from penstock.http.read_only import ReadOnlyFields
 from penstock.metadb.database import Database
 from penstock.metadb.record_cache import RecordCache
 from penstock.metadb.workspaces import hold_workspace
@@ -42,10 +42,7 @@ class InternalTrafficService:
         return self._filters.load(workspace_id, lambda: self._load(workspace_id)) or ()
 
     def replace(
-        self,
-        actor: Caller,
-        sent: InternalTrafficIn,
-        read_only: ReadOnlyFields = NO_READ_ONLY_FIELDS,
+        self, actor: Caller, sent: InternalTrafficIn, read_only: ReadOnlyFields
     ) -> InternalTrafficRecord:
         """Replace all filters.
 

@@ -1,9 +1,9 @@
 """Creates, reads, replaces and deletes saved funnels."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from pydantic import MISSING, BaseModel
+from pydantic import MISSING
 from sqlalchemy import Connection
 
 from penstock.base.clock import Clock, iso
@@ -32,14 +32,12 @@ from penstock.funnels.saved import store
 from penstock.funnels.saved.schema import FunnelIn, FunnelSort
 from penstock.funnels.segments.schema import SavedSegmentRecord
 from penstock.funnels.segments.service import SavedSegmentService
-from penstock.http.bodies import bad_parameter, parse_model
-from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields
+from penstock.http.bodies import bad_parameter
+from penstock.http.read_only import ReadOnlyFields, check_revision
 from penstock.metadb.database import Database
-from penstock.metadb.named import add_named, change_named
+from penstock.metadb.named import add_named, change_named, delete_named
 from penstock.metadb.tables import funnels
-from penstock.named_records import RevisedRecords
-
-M = TypeVar("M", bound=BaseModel)
+from penstock.named_records.service import NamedRecords
 
 MAX_FOLDERS = 500
 """Maximum number of folders that pages offer."""
@@ -57,7 +55,7 @@ class ChangedDefinition(NamedTuple):
     internal_traffic: InternalTraffic | None
 
 
-class FunnelService(RevisedRecords[FunnelRecord]):
+class FunnelService(NamedRecords[FunnelRecord]):
     """Manages saved funnels. Methods raise NotFound if the workspace has no such funnel.
 
     Several funnels may have the same name.
@@ -83,14 +81,10 @@ class FunnelService(RevisedRecords[FunnelRecord]):
         times = {name: iso(row[name]) for name in ("created_at", "updated_at")}
         return FunnelRecord(**row["definition"], **head, **times)
 
-    def read(self, workspace_id: WorkspaceId, body: bytes, model: type[M]) -> M:
-        """Parse a body with a definition, and check its goals and regular expressions.
-
-        Raises Malformed if it is not JSON, and Invalid with all faults if it breaks rules.
-        """
+    def _validation_context(self, workspace_id: WorkspaceId) -> ValidationContext:
         with self._database.read() as db:
             goals = {name: goal.match for name, goal in goals_by_name(db, workspace_id).items()}
-        return parse_model(body, model, ValidationContext(goals, self._patterns.begin()))
+        return ValidationContext(goals, self._patterns.begin())
 
     def resolve(self, workspace_id: WorkspaceId, definition: SavedDefinition) -> Definition:
         """Replace the goals of a definition by their current matches.
@@ -216,7 +210,7 @@ class FunnelService(RevisedRecords[FunnelRecord]):
         workspace_id: WorkspaceId,
         funnel_id: str,
         funnel: FunnelIn,
-        read_only: ReadOnlyFields = NO_READ_ONLY_FIELDS,
+        read_only: ReadOnlyFields,
     ) -> ReplacedFunnelRecord:
         """Replace the whole definition.
 
@@ -251,6 +245,18 @@ class FunnelService(RevisedRecords[FunnelRecord]):
                 store.add_revision(db, workspace_id, row)
             _save_goal_uses(db, workspace_id, funnel_id, definition)
         return ReplacedFunnelRecord(**dict(self.record_of(row)), replaced_revision=replaced)
+
+    def delete(
+        self, workspace_id: WorkspaceId, funnel_id: str, revision: int | None = None
+    ) -> None:
+        """Delete a funnel with its revisions.
+
+        revision: the only one to delete; None deletes any. Raises Conflict if the funnel has
+        another revision.
+        """
+        with self._database.write() as db:
+            check_revision(revision, self._row(db, workspace_id, funnel_id, hold=True)["revision"])
+            delete_named(db, funnels, funnel_id)
 
     def revisions(
         self, workspace_id: WorkspaceId, funnel_id: str, page: Page

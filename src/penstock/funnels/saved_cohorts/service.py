@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from sqlalchemy import Connection
 
 from penstock.accounts.audit import service as audit
@@ -45,17 +45,14 @@ from penstock.funnels.statements.unit_visitors import visitor_keys, visitors_pag
 from penstock.funnels.statements.units import UnitConditions
 from penstock.funnels.units.schema import UnitListQuery
 from penstock.funnels.units.service import unit_conditions
-from penstock.http.bodies import parse_model
 from penstock.http.schema import faults_of
 from penstock.metadb.database import Database
 from penstock.metadb.named import change_named, delete_named, unique_name
 from penstock.metadb.person import Person, StoredRecord
 from penstock.metadb.tables import saved_cohorts
-from penstock.named_records import NamedRecords
+from penstock.named_records.service import NamedRecords
 from penstock.warehouse.client import Warehouse
 from penstock.warehouse.queries import load
-
-M = TypeVar("M", bound=BaseModel)
 
 _MEMBERS_PER_WRITE = 2_000
 """Visitors per transaction. Other writes wait for each transaction."""
@@ -91,13 +88,6 @@ class SavedCohortService(NamedRecords[SavedCohortRecord]):
     ) -> None:
         super().__init__(database, clock)
         self._runner, self._warehouse, self._websites = runner, warehouse, websites
-
-    def read(self, _: WorkspaceId, body: bytes, model: type[M]) -> M:
-        """Parse a body.
-
-        Raises Malformed if it is not JSON, and Invalid with all faults if it breaks rules.
-        """
-        return parse_model(body, model)
 
     def create(self, actor: Caller, cohort: CohortIn) -> SavedCohortRecord:
         """Save a cohort.

@@ -1,36 +1,36 @@
 """Creates, reads, changes and deletes segments."""
 
 from dataclasses import replace
+from typing import Any
 
 from penstock.base.errors import Fault, Invalid, NotFound
 from penstock.base.ids import WorkspaceId
 from penstock.funnels.definitions.ad_hoc import AdHocChanges
 from penstock.funnels.definitions.schema import saved_filters
 from penstock.funnels.segments.schema import SavedSegmentRecord, SegmentChange, SegmentIn
-from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields
 from penstock.metadb.tables import segments
-from penstock.named_records import RevisedRecords
+from penstock.named_records.service import RevisedRecords
 
 
 class SavedSegmentService(RevisedRecords[SavedSegmentRecord]):
     """Manages segments. Methods raise NotFound if the workspace has no such segment."""
 
     table, model, noun, prefix = segments, SavedSegmentRecord, "segment", "seg"
-    maximum = 500
+    new, changes, maximum = SegmentIn, SegmentChange, 500
+    path, tag, validated_by = "/api/segments", "segments", "patterns"
+    on_create = """A segment is a named list of filters on the entry event, for use in any report.
 
-    def create(self, workspace_id: WorkspaceId, segment: SegmentIn) -> SavedSegmentRecord:
-        return self._add(workspace_id, segment.name, filters=saved_filters(segment.filters))
+    Names are unique in the workspace. A workspace has at most 500 segments."""
+    on_change = """Fields that you leave out keep their values.
 
-    def change(
-        self,
-        workspace_id: WorkspaceId,
-        segment_id: str,
-        change: SegmentChange,
-        read_only: ReadOnlyFields = NO_READ_ONLY_FIELDS,
-    ) -> SavedSegmentRecord:
-        """Change a segment. The next report that names it uses the new filters."""
-        filters = None if change.filters is None else saved_filters(change.filters)
-        return self._change(workspace_id, segment_id, change.name, read_only, filters=filters)
+    Reports use the new filters immediately. You can send read-only fields (`id`, `revision`, ...)
+    back with their stored values."""
+    on_delete = "A report that names a deleted segment gets an error (422)."
+
+    def _columns(self, body: SegmentIn | SegmentChange) -> dict[str, Any]:
+        if body.filters is None:
+            return {}
+        return {"filters": [each.model_dump() for each in saved_filters(body.filters)]}
 
     def for_request(self, workspace_id: WorkspaceId, segment_id: str) -> SavedSegmentRecord:
         """Return the segment that a request names. Raises Invalid if there is no such segment."""

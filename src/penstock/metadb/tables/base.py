@@ -2,7 +2,18 @@
 
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Integer, MetaData, Text
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+from sqlalchemy.sql.schema import SchemaItem
 
 metadata = MetaData(
     naming_convention={
@@ -24,3 +35,22 @@ def required(name: str, *rules: Any, **options: Any) -> Column[Any]:
 
 def workspace_id() -> Column[str]:
     return required("workspace_id", Text, ForeignKey("workspaces.id"))
+
+
+def named_records(name: str, *content: SchemaItem) -> Table:
+    """Return the table of records whose name is unique in their workspace.
+
+    content: its other columns, indexes and constraints.
+    """
+    return Table(
+        name,
+        metadata,
+        Column("id", Text, primary_key=True),
+        workspace_id(),
+        required("name", Text),
+        *content,
+        required("created_at", BigInteger),
+        required("updated_at", BigInteger),
+        UniqueConstraint("workspace_id", "name"),
+        Index(None, "workspace_id", "created_at"),
+    )

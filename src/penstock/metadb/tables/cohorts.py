@@ -10,26 +10,17 @@ from sqlalchemy import (
     Integer,
     Table,
     Text,
-    UniqueConstraint,
 )
 
-from penstock.metadb.tables.base import metadata, required, workspace_id
+from penstock.metadb.tables.base import metadata, named_records, required
 
-saved_cohorts = Table(
+saved_cohorts = named_records(
     "saved_cohorts",
-    metadata,
-    Column("id", Text, primary_key=True),
-    workspace_id(),
-    required("name", Text),
     required("kind", Text, comment="list or rule"),
     required("funnel_id", Text, comment="the funnel may have been deleted since"),
     required("parameters", JSON),  # query parameters of a list of units
     Column("visitors", Integer, comment="number of visitors of a list; unset for a rule"),
     required("is_complete", Boolean, comment="false while a list is being saved"),
-    required("created_at", BigInteger),
-    required("updated_at", BigInteger),
-    UniqueConstraint("workspace_id", "name"),
-    Index(None, "workspace_id", "created_at"),
 )
 
 cohort_visitors = Table(

@@ -9,23 +9,14 @@ from sqlalchemy import (
     Integer,
     Table,
     Text,
-    UniqueConstraint,
 )
 
-from penstock.metadb.tables.base import metadata, required, workspace_id
+from penstock.metadb.tables.base import metadata, named_records, required, workspace_id
 
-goals = Table(
+goals = named_records(
     "goals",
-    metadata,
-    Column("id", Text, primary_key=True),
-    workspace_id(),
-    required("name", Text),
     required("match", JSON),  # type, value and filters, in the API's format
     required("revision", Integer, comment="from 1; rises with each new match"),
-    required("created_at", BigInteger),
-    required("updated_at", BigInteger),
-    UniqueConstraint("workspace_id", "name"),
-    Index(None, "workspace_id", "created_at"),
 )
 
 funnels = Table(
@@ -74,18 +65,10 @@ funnel_goals = Table(
     ),
 )
 
-segments = Table(
+segments = named_records(
     "segments",
-    metadata,
-    Column("id", Text, primary_key=True),
-    workspace_id(),
-    required("name", Text),
     required("filters", JSON),  # the API's format
     required("revision", Integer, comment="from 1; rises with each change of filters"),
-    required("created_at", BigInteger),
-    required("updated_at", BigInteger),
-    UniqueConstraint("workspace_id", "name"),
-    Index(None, "workspace_id", "created_at"),
 )
 
 internal_traffic = Table(

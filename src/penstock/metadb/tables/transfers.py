@@ -10,11 +10,10 @@ from sqlalchemy import (
     Integer,
     Table,
     Text,
-    UniqueConstraint,
     false,
 )
 
-from penstock.metadb.tables.base import metadata, required, workspace_id
+from penstock.metadb.tables.base import metadata, named_records, required, workspace_id
 
 imports = Table(
     "imports",
@@ -87,25 +86,18 @@ imports = Table(
     required(
         "revision", BigInteger, server_default="1", comment="rises with each change of the mapping"
     ),
+    Column("timezone", Text, comment="of times without an offset; unset: UTC"),
     Index(None, "workspace_id", "created_at"),
     Index(None, "website_id", "created_at"),
     Index(None, "state"),
 )
 
-import_mappings = Table(
+import_mappings = named_records(
     "import_mappings",
-    metadata,
-    Column("id", Text, primary_key=True),
-    workspace_id(),
-    required("name", Text),
     required("mapping", JSON),  # the API's format
     required("columns_sha256", Text, comment="of the sorted names of its columns"),
     required("revision", Integer, comment="from 1; rises with each change"),
-    required("created_at", BigInteger),
-    required("updated_at", BigInteger),
-    UniqueConstraint("workspace_id", "name"),
     Index(None, "workspace_id", "columns_sha256"),
-    Index(None, "workspace_id", "created_at"),
 )
 
 import_summaries = Table(

@@ -187,6 +187,13 @@ class ImportSummaryRecord(Record):
             "visitors reach them."
         ),
     ]
+    other_date_format: Annotated[
+        str | None,
+        Field(
+            description="The format in which all times could be read as well, with day and month "
+            "in the other order than in the mapping. Null if some row proves the order."
+        ),
+    ] = None
     whole_seconds: Annotated[
         bool,
         Field(

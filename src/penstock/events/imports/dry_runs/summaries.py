@@ -27,8 +27,9 @@ from penstock.events.imports.entries import (
     line_excerpt,
     warning_codes,
 )
-from penstock.events.imports.formats.reader import Row, Sample, UnreadableFile
+from penstock.events.imports.formats.reader import DateOrder, Row, Sample, UnreadableFile
 from penstock.events.imports.formats.schema import ImportMapping
+from penstock.events.imports.formats.times import common_order, swapped_format
 from penstock.events.imports.rejections import RejectionLimits
 from penstock.events.imports.schema import warning_records
 from penstock.events.model import Kind, NewEvent
@@ -320,12 +321,20 @@ class Summariser:
         self._span_ms = (LATEST_MS, 0)
         self._reasons = dict[tuple[str, str], ReasonRecord]()
         self._counts, self._warning_lines = Counter[str](), Counter[str]()
+        self._date_orders = set[DateOrder]()
         self._is_limited = False
         self.lines_read = 0
+
+    @property
+    def date_order(self) -> DateOrder | None:
+        """The order of day and month that all rows so far allow; see `common_order`."""
+        return common_order(self._date_orders)
 
     def add(self, row: Row) -> None:
         """Read a row. Raises `UnreadableFile` if the import would stop after it."""
         self.lines_read = row.lines_read
+        if row.date_order is not None:
+            self._date_orders.add(row.date_order)
         self._counts["empty"] += row.empty_lines
         self._counts["ignored"] += row.ignored_lines
         try:
@@ -432,18 +441,23 @@ class Summariser:
             steps=tuple(self._order.steps(self._event_names)),
             whole_seconds=0 < counts["events"] == counts["whole_seconds"],
             sequence_property=self._sequences.best(),
+            other_date_format=swapped_format(mapping.time_format)
+            if mapping is not None and self.date_order is DateOrder.EITHER
+            else None,
         )
 
 
-def summarise(rows: Iterable[Row], website: Website, now_ms: int) -> ImportSummaryRecord:
-    """Read all rows of a file and summarise them."""
+def summarise(
+    rows: Iterable[Row], website: Website, now_ms: int, mapping: ImportMapping | None = None
+) -> ImportSummaryRecord:
+    """Read all rows of a file and summarise them. mapping: the uses of its columns, if any."""
     summariser = Summariser(website, now_ms)
     try:
         for row in rows:
             summariser.add(row)
     except UnreadableFile as problem:
-        return summariser.summary(error=str(problem))
-    return summariser.summary()
+        return summariser.summary(error=str(problem), mapping=mapping)
+    return summariser.summary(mapping=mapping)
 
 
 def _claim(item: NewEvent | Claim) -> Claim:

@@ -15,6 +15,7 @@ import, because the text of a cell must never be read as rows.
 import csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,6 +29,7 @@ from penstock.events.imports.formats.mapping import (
     HOW_TO_MAP,
     ReadCells,
     ReadNames,
+    mapped_rows,
     read_cells_by,
     sample_table,
 )
@@ -45,6 +47,7 @@ from penstock.events.imports.formats.reader import (
 )
 from penstock.events.imports.formats.schema import ImportLine, ImportMapping
 from penstock.events.imports.formats.text_lines import MAX_LINE_BYTES, text_lines
+from penstock.events.imports.formats.times import FileTimes
 from penstock.http.bodies import parse_json
 
 _PROPERTIES = "properties"
@@ -305,11 +308,11 @@ def csv_problem(head: bytes, read_names: ReadNames, expected: str) -> str | None
 
 def _mapped(mapping: ImportMapping) -> Reader:
     """Return the reader of CSV with this mapping."""
-    read_names = partial(read_cells_by, mapping)
+    read_names = partial(read_cells_by, mapping, FileTimes(UTC))
 
     def rows(path: Path, limits: ReaderLimits) -> Iterator[Row]:
         limits = limits._replace(max_row_bytes=MAX_EXPORT_LINE_BYTES)
-        return csv_rows(path, limits, read_names)
+        return mapped_rows(mapping, limits, partial(csv_rows, path, limits))
 
     return replace(
         CSV,

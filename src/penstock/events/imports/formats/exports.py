@@ -8,10 +8,10 @@ name of the product as a prefix, such as `mixpanel_plan` for `$plan`.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
+from zoneinfo import ZoneInfo
 
 from msgspec import DecodeError, Raw, ValidationError, json
 
-from penstock.base.clock import parse_time
 from penstock.base.errors import Fault, Invalid
 from penstock.base.event_limits import (
     MAX_NAME_CHARS,
@@ -21,6 +21,7 @@ from penstock.base.wording import listed
 from penstock.events.imports.formats.fitting import fitted
 from penstock.events.imports.formats.reader import Guide, Reader, ReaderLimits, Row, within_values
 from penstock.events.imports.formats.text_lines import text_lines
+from penstock.events.imports.formats.times import FileTimes
 
 MAX_EXPORT_LINE_BYTES = 1024 * 1024
 """Maximum number of bytes in a line of an export. Much of it may not be part of the event.
@@ -29,9 +30,9 @@ T = TypeVar("T")
 _OBJECT = json.Decoder(dict[str, Raw])
 Values = Mapping[str, Raw]
 """The fields of a JSON object, each with the JSON text of its value."""
-Translate = Callable[[Values], Mapping[str, Any] | None]
-"""Returns the line of an import for an object, or None if there is nothing to store. Raises
-`Invalid`.
+Translate = Callable[[Values, FileTimes], Mapping[str, Any] | None]
+"""Returns the line of an import for an object, or None if there is nothing to store. Reads times
+without an offset with the given object. Raises `Invalid`.
 """
 
 UTM = {
@@ -60,7 +61,7 @@ def reader_of_lines(
 
     def rows(path: Path, limits: ReaderLimits) -> Iterator[Row]:
         limits = limits._replace(max_row_bytes=MAX_EXPORT_LINE_BYTES)
-        return translated(text_lines(path, limits), translate)
+        return translated(text_lines(path, limits), translate, limits)
 
     return Reader(
         name=name,
@@ -68,12 +69,22 @@ def reader_of_lines(
         media_types=("application/x-ndjson", "application/ndjson", "application/jsonl"),
         endings=(".json", ".jsonl", ".ndjson"),
         guide=guide,
+        has_local_times=True,
         head_problem=lambda head: json_problem(head, fields, what),
         read_rows=rows,
     )
 
 
-def translated(rows: Iterator[Row], translate: Translate) -> Iterator[Row]:
+def translated(rows: Iterator[Row], translate: Translate, limits: ReaderLimits) -> Iterator[Row]:
+    """Translate the content of each row, with times in the time zone of the limits.
+
+    See `_translated`.
+    """
+    times = FileTimes(ZoneInfo(limits.timezone))
+    return times.noted(_translated(rows, translate, times))
+
+
+def _translated(rows: Iterator[Row], translate: Translate, times: FileTimes) -> Iterator[Row]:
     """Translate the content of each row, and fit it into the limits of an event. Content that is
     not a JSON object stays unchanged, so that it is rejected when it is validated.
     """
@@ -83,7 +94,7 @@ def translated(rows: Iterator[Row], translate: Translate) -> Iterator[Row]:
             continue
         try:
             values = _OBJECT.decode(row.content)
-            line = translate(values)
+            line = translate(values, times)
             content = b"" if line is None else json.encode(_without_missing(line))
         except Invalid as error:
             yield row._replace(faults=error.faults)
@@ -147,14 +158,6 @@ def require_id(value: Any, field: str) -> str | None:
     if value is None or isinstance(value, str):
         return value
     raise Invalid([Fault(field, "wrong_type", "An ID must be a text or a whole number.")])
-
-
-def utc(time: Any) -> Any:
-    """Read a time, which is UTC if it has no offset. Leave anything else unchanged."""
-    try:
-        return parse_time(time, naive_is_utc=True)
-    except ValueError:
-        return time
 
 
 def required(value: Any, field: str) -> Any:

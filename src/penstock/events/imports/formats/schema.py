@@ -403,6 +403,19 @@ class ImportMapping(Input):
             raise RulesBroken(faults)
         return self
 
+    @property
+    def time_format(self) -> str | None:
+        """The format of times; None for ISO 8601 and numbers."""
+        return next((each.format for each in self.columns if each.use is Use.TIME), None)
+
+    def with_time_format(self, time_format: str | None) -> Self:
+        """Return the mapping with another format of times."""
+        columns = [
+            each.model_copy(update={"format": time_format}) if each.use is Use.TIME else each
+            for each in self.columns
+        ]
+        return self.model_copy(update={"columns": columns})
+
     def gaps(self) -> list[Fault]:
         """Return what an import still needs."""
         uses, faults = {each.use for each in self.columns}, []

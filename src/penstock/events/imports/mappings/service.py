@@ -1,6 +1,6 @@
 """Creates, reads, changes and deletes saved mappings."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from sqlalchemy import Connection
@@ -14,32 +14,27 @@ from penstock.events.imports.mappings.schema import (
     SavedMappingIn,
     SavedMappingRecord,
 )
-from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields
 from penstock.metadb.tables import import_mappings
-from penstock.named_records import RevisedRecords
+from penstock.named_records.service import RevisedRecords
 
 
 class ImportMappingService(RevisedRecords[SavedMappingRecord]):
     """Manages saved mappings. Methods raise NotFound if the workspace has no such mapping."""
 
     table, model, noun, prefix = import_mappings, SavedMappingRecord, "saved mapping", "map"
-    maximum = 100
+    new, changes, maximum = SavedMappingIn, SavedMappingChange, 100
     revises_names = True
+    path, tag = "/api/import-mappings", "imports"
+    create_summary = "Save a mapping"
+    on_create = """Save the uses of a table's columns for further files.
 
-    def create(self, workspace_id: WorkspaceId, saved: SavedMappingIn) -> SavedMappingRecord:
-        return self._add(workspace_id, saved.name, mapping=saved.mapping)
+    A dry run proposes it for a file with the same columns, in any order. Names are unique in the
+    workspace. A workspace has at most 100 saved mappings."""
+    on_change = """Fields that you leave out keep their values.
 
-    def change(
-        self,
-        workspace_id: WorkspaceId,
-        mapping_id: str,
-        change: SavedMappingChange,
-        read_only: ReadOnlyFields = NO_READ_ONLY_FIELDS,
-    ) -> SavedMappingRecord:
-        """Change a mapping. Imports that have begun keep their own."""
-        return self._change(
-            workspace_id, mapping_id, change.name, read_only, mapping=change.mapping
-        )
+    Imports that have begun keep the mapping that they began with. You can send read-only fields
+    (`id`, `revision`, ...) back with their stored values."""
+    on_delete = "Imports that used the mapping keep their own copy."
 
     def for_request(self, workspace_id: WorkspaceId, mapping_id: str) -> SavedMappingRecord:
         """Return the mapping that an import names. Raises Invalid if there is no such mapping."""
@@ -52,8 +47,8 @@ class ImportMappingService(RevisedRecords[SavedMappingRecord]):
             )
             raise Invalid([Fault("mappingId", "mapping_not_found", message)]) from None
 
-    def _columns(self, content: Mapping[str, Any]) -> dict[str, Any]:
-        return store.columns_of(content["mapping"]) if "mapping" in content else {}
+    def _columns(self, body: SavedMappingIn | SavedMappingChange) -> dict[str, Any]:
+        return {} if body.mapping is None else store.columns_of(body.mapping)
 
 
 def newest_mapping_of(

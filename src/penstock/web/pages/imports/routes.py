@@ -67,6 +67,7 @@ _FORMATS = {
         {
             reader.name: {
                 "mediaType": reader.media_types[0],
+                "hasLocalTimes": reader.has_local_times,
                 "endings": [
                     ending + more for ending in reader.endings for more in ("", *COMPRESSED_ENDINGS)
                 ],

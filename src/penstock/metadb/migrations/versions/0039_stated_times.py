@@ -1,4 +1,4 @@
-"""Store when each trait of a user was stated, so that the newest statement holds.
+"""Store when each trait of a user was stated, and the time zone of an import's local times.
 
 The traits that are stored count as stated now, because nobody knows when they were.
 
@@ -29,6 +29,10 @@ _LINKS = sa.table(
 
 
 def upgrade() -> None:
+    op.add_column(
+        "imports",
+        sa.Column("timezone", sa.Text, comment="of times without an offset; unset: UTC"),
+    )
     connection = op.get_bind()
     op.add_column(
         "user_links",

@@ -1,8 +1,9 @@
 """Records whose name is unique in their workspace, such as goals, segments and saved mappings.
 
-A service of such records declares its table, and inherits how they are read, changed and deleted.
-The table has the columns `id`, `workspace_id`, `name`, `created_at` and `updated_at`, `revision` if
-the records have revisions, and columns for the content.
+A service of such records declares its table, its bodies and its record, and inherits how they are
+created, read, changed and deleted. The table has the columns `id`, `workspace_id`, `name`,
+`created_at` and `updated_at`, `revision` if the records have revisions, and columns for the
+content.
 """
 
 from collections.abc import Mapping
@@ -15,8 +16,9 @@ from penstock.base.clock import Clock, iso
 from penstock.base.errors import NotFound
 from penstock.base.ids import WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
-from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields, check_revision
-from penstock.http.schema import Record
+from penstock.http.bodies import parse_model
+from penstock.http.read_only import ReadOnlyFields, check_revision
+from penstock.http.schema import Input, Record
 from penstock.metadb.database import Database
 from penstock.metadb.named import (
     add_named,
@@ -29,6 +31,7 @@ from penstock.metadb.named import (
 )
 
 R = TypeVar("R", bound=Record)
+M = TypeVar("M", bound=BaseModel)
 
 
 class NamedRecords(Generic[R]):
@@ -48,6 +51,13 @@ class NamedRecords(Generic[R]):
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
+
+    def read(self, workspace_id: WorkspaceId, body: bytes, model: type[M]) -> M:
+        """Parse a body that creates or changes a record.
+
+        Raises Malformed if it is not JSON, and Invalid with all faults if it breaks rules.
+        """
+        return parse_model(body, model, self._validation_context(workspace_id))
 
     def get(self, workspace_id: WorkspaceId, record_id: str) -> R:
         """Read a record. Raises NotFound if the workspace has no such record."""
@@ -74,6 +84,9 @@ class NamedRecords(Generic[R]):
     def too_many_code(cls) -> str:
         """Return the code of the error for too many records, such as `too_many_segments`."""
         return f"too_many_{cls.noun.split()[-1]}s"
+
+    def _validation_context(self, workspace_id: WorkspaceId) -> object:
+        """Return what the validators of a body need."""
 
     def _insert(self, workspace_id: WorkspaceId, name: str, **columns: object) -> Mapping[str, Any]:
         """Add a row, and return it with its ID and times.
@@ -109,12 +122,59 @@ class NamedRecords(Generic[R]):
 
 
 class RevisedRecords(NamedRecords[R]):
-    """Base of a service of records with revisions, which also changes and deletes them.
+    """Base of a service of records with revisions, which also creates, changes and deletes them.
 
+    new, changes: the bodies that create and change a record; both have the field `name`.
     revises_names: whether another name is also a new revision, as other content is.
+
+    For the routes: path: path of all records. tag: their group in the API reference. on_create,
+    on_change, on_delete: descriptions of these routes there. create_summary: summary of the first,
+    if it is not like `Create a segment`. validated_by: name of the service whose `read` parses the
+    bodies; empty for this one.
     """
 
+    new: ClassVar[type[Input]]
+    changes: ClassVar[type[Input]]
     revises_names: ClassVar[bool] = False
+    path: ClassVar[str]
+    tag: ClassVar[str]
+    create_summary: ClassVar[str] = ""
+    validated_by: ClassVar[str] = ""
+    on_create: ClassVar[str]
+    on_change: ClassVar[str]
+    on_delete: ClassVar[str]
+
+    def create(self, workspace_id: WorkspaceId, body: Any) -> R:
+        """Add a record. body: of type `new`.
+
+        Raises Conflict if the name is taken or the workspace has the maximum number of records.
+        """
+        columns = self._columns(body)
+        return self.record_of(self._insert(workspace_id, body.name, revision=1, **columns))
+
+    def change(
+        self, workspace_id: WorkspaceId, record_id: str, body: Any, read_only: ReadOnlyFields
+    ) -> R:
+        """Change the fields that are sent. The revision increases only with other content.
+
+        body: of type `changes`. Raises NotFound, Invalid if a read-only field differs from its
+        stored value, and Conflict if the name is taken or a record in use would be renamed.
+        """
+        with unique_name(self.noun, body.name or ""), self._database.write() as db:
+            saved = self._row(db, workspace_id, record_id, hold=True)
+            read_only.check(self.record_of(saved))
+            name = body.name or saved["name"]
+            if name != saved["name"]:
+                self._check_use(db, record_id, "renamed")
+            sent = self._columns(body)
+            changed = {column: value for column, value in sent.items() if value != saved[column]}
+            if not changed and name == saved["name"]:
+                return self.record_of(saved)
+            is_revised = bool(changed) or self.revises_names
+            changed |= {"name": name, "revision": saved["revision"] + is_revised}
+            changed["updated_at"] = self._clock()
+            change_named(db, self.table, record_id, changed)
+        return self.record_of({**saved, **changed})
 
     def delete(
         self, workspace_id: WorkspaceId, record_id: str, revision: int | None = None
@@ -130,49 +190,9 @@ class RevisedRecords(NamedRecords[R]):
             self._check_use(db, record_id, "deleted")
             delete_named(db, self.table, record_id)
 
-    def _add(self, workspace_id: WorkspaceId, name: str, **content: BaseModel | list[Any]) -> R:
-        """Add a record. Raises Conflict like `_insert`."""
-        return self.record_of(
-            self._insert(workspace_id, name, revision=1, **self._columns(content))
-        )
-
-    def _change(
-        self,
-        workspace_id: WorkspaceId,
-        record_id: str,
-        name: str | None,
-        read_only: ReadOnlyFields = NO_READ_ONLY_FIELDS,
-        **content: BaseModel | list[Any] | None,
-    ) -> R:
-        """Change what is not None. The revision increases only with other content.
-
-        Raises NotFound, Invalid if a read-only field differs from its stored value, and Conflict if
-        the name is taken or a record in use would be renamed.
-        """
-        with unique_name(self.noun, name or ""), self._database.write() as db:
-            saved = self._row(db, workspace_id, record_id, hold=True)
-            read_only.check(self.record_of(saved))
-            name = name or saved["name"]
-            if name != saved["name"]:
-                self._check_use(db, record_id, "renamed")
-            sent = self._columns({key: each for key, each in content.items() if each is not None})
-            changed = {column: value for column, value in sent.items() if value != saved[column]}
-            if not changed and name == saved["name"]:
-                return self.record_of(saved)
-            is_revised = bool(changed) or self.revises_names
-            changed |= {"name": name, "revision": saved["revision"] + is_revised}
-            changed["updated_at"] = self._clock()
-            change_named(db, self.table, record_id, changed)
-        return self.record_of({**saved, **changed})
-
     def _check_use(self, db: Connection, record_id: str, action: str) -> None:
         """Raise Conflict if something uses the record. action: `renamed` or `deleted`."""
 
-    def _columns(self, content: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the columns of a record's content."""
-        return {
-            name: [item.model_dump() for item in value]
-            if isinstance(value, list)
-            else value.model_dump()
-            for name, value in content.items()
-        }
+    def _columns(self, body: Any) -> dict[str, Any]:
+        """Return the columns of the content that a body sends. body: of type `new` or `changes`."""
+        raise NotImplementedError

@@ -1,0 +1,1 @@
+"""Records whose name is unique in their workspace."""
