@@ -85,8 +85,8 @@ def _print_summary(summary: ImportSummaryRecord) -> None:
             "Warning: Every date can be read with the day or the month first. If they are "
             f"{summary.other_date_format}, correct the format in the mapping."
         )
-    if summary.has_reached_limit:
-        print("The file has very many names, IDs or values. What follows covers a part of them.")
+    for sentence in summary.left_out:
+        print(f"The file is large. {sentence}")
     if summary.event_names:
         print("Events by type and name:")
     for event in summary.event_names[:_MAX_LISTED]:

@@ -431,6 +431,24 @@ def test_event_names_of_all_properties_have_a_common_limit(monkeypatch, send, cl
     summary = summary_of(client, send(lines))
     assert (summary["events"], summary["eventNameCount"]) == (81 // 9, 9)
     assert summary["hasReachedLimit"]
+    assert summary["leftOut"] == [
+        "Steps come from the first 10 combinations of an ID or a value with an event name."
+    ]
+
+
+@pytest.mark.parametrize(
+    "name", ["checkout_id", "customer_order_id", "device_id", "domain_userid", "sessionId"]
+)
+def test_ids_of_people_devices_and_sessions_are_no_attempt_ids(send, client, name):
+    lines = [
+        event(step, visitor, at, **{name: f"{visitor}-{number}"})
+        for visitor in ("ann", "bob")
+        for number in range(2)
+        for at, step in enumerate(("started", "paid"))
+    ]
+    lines += [event("paid", "cy", 9, **{name: empty}) for empty in ("", " ", "null", "undefined")]
+    proposed = [each["name"] for each in summary_of(client, send(lines))["attemptProperties"]]
+    assert proposed == ([name] if name in ("checkout_id", "customer_order_id") else [])
 
 
 def test_a_small_file_reaches_no_limit(send, client):

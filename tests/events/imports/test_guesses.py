@@ -5,6 +5,7 @@ import pytest
 from penstock.events.imports.formats.guesses import guess_mapping
 from penstock.events.imports.formats.reader import Sample
 from penstock.events.imports.formats.schema import Use
+from tests.cases import cases
 
 
 def guess(header, *rows):
@@ -88,6 +89,10 @@ def test_the_unit_and_the_format_of_times_are_guessed_from_their_values(values, 
         ("Order\u00a0note", "a", "property"),
         ("code", "007", "property"),
         ("score", "007", "property"),
+        ("person", "ann", "user"),
+        ("userid", "1042", "user"),
+        ("domain_userid", "8f2c", "visitor"),
+        ("order_id", "", "property"),
         ("score", "-0.5", "property number"),
         ("score", "1,5", "property number comma"),
         ("score", "1.234,50", "property number comma"),
@@ -121,6 +126,27 @@ def test_an_id_on_several_events_of_one_person_is_guessed_as_the_attempt():
     assert guess(header, *rows)["reservation_no"] == "attempt"
     shared = [*rows, ("u3", "a", "8", "4")]
     assert guess(header, *shared)["reservation_no"] == "property"
+
+
+@cases(
+    ("names", "use"),
+    [
+        ([f"#{1001 + number}" for number in range(20)], "property"),
+        ([f"#{1001 + number // 4}" for number in range(20)], "property"),
+        ([f"Order of {letter}" for letter in "abcdefghijklmnop"], "property"),
+        (["started", "paid", "started", "paid", "sent", "sent", "paid", "started"], "event"),
+        (["started", "paid"], "event"),
+    ],
+)
+def test_an_event_name_repeats_and_is_no_number(names, use):
+    assert guess(["name"], *([name] for name in names)) == {"name": use}
+
+
+@cases("name", ["device_id", "session_id", "domain_sessionid", "reservation_id"])
+def test_an_id_of_a_device_or_session_is_not_guessed_as_the_attempt(name):
+    rows = [("u1", "a", "7"), ("u1", "b", "7"), ("u2", "a", "8")]
+    is_attempt = name == "reservation_id"
+    assert (guess(("user_id", "event", name), *rows)[name] == "attempt") is is_attempt
 
 
 def test_each_use_is_guessed_once():

@@ -118,6 +118,10 @@ class ImportSummaryRecord(Record):
             "them; the numbers of events and lines are not affected."
         ),
     ]
+    left_out: Annotated[
+        tuple[str, ...],
+        Field(description="What is left out then, in sentences. Empty without a limit."),
+    ] = ()
     error: Annotated[
         str | None, Field(description="Why the import would fail after `linesRead` lines.")
     ]

@@ -27,6 +27,7 @@ from penstock.events.imports.entries import (
     line_excerpt,
     warning_codes,
 )
+from penstock.events.imports.formats.id_names import names_owner
 from penstock.events.imports.formats.reader import DateOrder, Row, Sample, UnreadableFile
 from penstock.events.imports.formats.schema import ImportMapping
 from penstock.events.imports.formats.times import common_order, swapped_format
@@ -43,6 +44,8 @@ _MAX_PROPERTIES, _MAX_LISTED_PROPERTIES = 300, 20
 _MAX_VALUES = 20_000
 """Maximum number of values of a property that are examined."""
 _MAX_VALUE_CHARS = 200
+_EMPTY = ("", "-", "null", "none", "undefined", "nan", "(not set)")
+"""Texts that programs write in place of a missing ID, in lower case."""
 _MAX_SEEN = 3
 _MOST, _NEARLY_ALL = 0.5, 0.95
 _MAX_STEPS = 5
@@ -181,23 +184,23 @@ class _Properties:
 
     def __init__(self, max_values: int, names: _Budget) -> None:
         self._known, self._values, self._names = dict[str, _Property](), _Budget(max_values), names
-        self._is_limited = False
+        self.left_out_properties = self._left_out_values = False
 
     @property
-    def has_reached_limit(self) -> bool:
-        """Whether properties or values were left out."""
-        return self._is_limited or self._values.is_exhausted
+    def left_out_values(self) -> bool:
+        """Whether values of properties were not examined."""
+        return self._left_out_values or self._values.is_exhausted
 
     def add(self, event: NewEvent, visitor_id: VisitorId) -> None:
         """Note the properties of an event."""
         for name, sent in event.properties.items():
-            if isinstance(sent, bool) or not isinstance(sent, str | int) or sent == "":
+            if isinstance(sent, bool) or not isinstance(sent, str | int) or names_owner(name):
                 continue
-            if isinstance(sent, str) and len(sent) > _MAX_VALUE_CHARS:
+            if isinstance(sent, str) and (len(sent) > _MAX_VALUE_CHARS or _is_empty(sent)):
                 continue
             if name not in self._known:
                 if len(self._known) == _MAX_PROPERTIES:
-                    self._is_limited = True
+                    self.left_out_properties = True
                     continue
                 self._known[name] = _Property(_Order(self._names))
             self._add_value(self._known[name], sent, event, visitor_id)
@@ -210,7 +213,7 @@ class _Properties:
             examined.events[key] += 1
         if sent not in examined.values:
             if len(examined.values) == _MAX_VALUES:
-                self._is_limited = True
+                self._left_out_values = True
                 return
             if not self._values.take():
                 return
@@ -225,7 +228,8 @@ class _Properties:
     def attempt_properties(
         self, visitors: _Visitors, website: Website
     ) -> list[AttemptPropertyRecord]:
-        """Return the properties that look like an attempt ID, those on most event names first.
+        """Return the properties that look like an attempt ID, those on most event names first. IDs
+        of people, devices and sessions are left out by their names.
 
         Most values are on several event names, nearly all belong to one visitor, and some visitors
         have several values: a property with one value for each visitor describes the visitor.
@@ -254,6 +258,10 @@ class _Properties:
                 )
         candidates.sort(key=lambda each: (-each.event_names, -each.values, each.name))
         return candidates[:_MAX_LISTED_PROPERTIES]
+
+
+def _is_empty(text: str) -> bool:
+    return text.strip().lower() in _EMPTY
 
 
 class _Sequences:
@@ -310,7 +318,7 @@ class Summariser:
         accepts_stored_events: bool = True,
     ) -> None:
         self._website = website
-        self._names = names = _Budget(limits.names)
+        self._limits, self._names = limits, (names := _Budget(limits.names))
         self._context, self._order = EventValidationContext(now_ms), _Order(names)
         self._reader = RowReader(website, accepts_stored_events=accepts_stored_events)
         self._rejection_limits = rejections
@@ -322,7 +330,7 @@ class Summariser:
         self._reasons = dict[tuple[str, str], ReasonRecord]()
         self._counts, self._warning_lines = Counter[str](), Counter[str]()
         self._date_orders = set[DateOrder]()
-        self._is_limited = False
+        self._left_out_names = self._left_out_reasons = False
         self.lines_read = 0
 
     @property
@@ -370,7 +378,7 @@ class Summariser:
         if len(self._event_names) < _MAX_NAMES or key in self._event_names:
             self._event_names[key] += 1
         else:
-            self._is_limited = True
+            self._left_out_names = True
         first_ms, last_ms = self._span_ms
         self._span_ms = min(first_ms, event.occurred_at_ms), max(last_ms, event.occurred_at_ms)
         if visitor_id is not None:
@@ -392,7 +400,38 @@ class Summariser:
                 fault, lines=1, first_line=row.line, excerpt=excerpt
             )
         else:
-            self._is_limited = True
+            self._left_out_reasons = True
+
+    def _left_out(self) -> tuple[str, ...]:
+        """Say what the summary leaves out, in sentences."""
+        limits, properties = self._limits, self._properties
+        of_values = f"{_MAX_VALUES:,} of each property, and {limits.values:,} in all"
+        return tuple(
+            sentence
+            for is_left_out, sentence in (
+                (self._left_out_names, f"Only the first {_MAX_NAMES:,} event names are listed."),
+                (self._left_out_reasons, f"Only the first {_MAX_REASONS} reasons are listed."),
+                (
+                    self._visitors.is_full,
+                    f"The file has more than {limits.ids:,} IDs, so visitors are not counted. "
+                    "Attempt IDs and steps come from the events before.",
+                ),
+                (
+                    properties.left_out_properties,
+                    f"Attempt IDs are looked for in the first {_MAX_PROPERTIES} properties.",
+                ),
+                (
+                    properties.left_out_values,
+                    f"Attempt IDs are looked for in the first values: {of_values}.",
+                ),
+                (
+                    self._names.is_exhausted,
+                    f"Steps come from the first {limits.names:,} combinations of an ID or a value "
+                    "with an event name.",
+                ),
+            )
+            if is_left_out
+        )
 
     def summary(
         self,
@@ -408,12 +447,8 @@ class Summariser:
         return ImportSummaryRecord(
             revision=revision,
             is_complete=is_complete,
-            has_reached_limit=(
-                self._is_limited
-                or self._names.is_exhausted
-                or self._visitors.is_full
-                or self._properties.has_reached_limit
-            ),
+            has_reached_limit=bool(left_out := self._left_out()),
+            left_out=left_out,
             error=error,
             lines_read=self.lines_read,
             events=counts["events"],

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from penstock.base.errors import Malformed
 from penstock.base.event_limits import MAX_PROPERTY_KEYS
 from penstock.base.patterns import is_decimal, is_digits
+from penstock.events.imports.formats.id_names import USERS, VISITORS, names_owner, words_of
 from penstock.events.imports.formats.numbers import read_number
 from penstock.events.imports.formats.reader import SAMPLE_ROWS, Sample, has_too_many_values
 from penstock.events.imports.formats.schema import (
@@ -31,15 +32,13 @@ _TIMES = (
     "timestamp", "eventtime", "eventtimestamp", "occurredat", "time", "ts", "datetime", "createdat",
     "created", "at", "date", "when", "day",
 )  # fmt: skip
-_USERS = (
-    "userid", "user", "uid", "customerid", "customer", "memberid", "member", "accountid",
-    "clientno", "customerno", "customernumber", "usernumber", "email", "useremail", "personid",
-)  # fmt: skip
-_VISITORS = (
-    "visitorid", "visitor", "anonymousid", "anonid", "anonymous", "distinctid", "deviceid",
-    "cookieid", "clientid", "cid", "userpseudoid", "fullvisitorid", "device",
-)  # fmt: skip
-_EVENTS = ("event", "eventname", "action", "activity", "eventtype", "eventaction", "step", "name")
+_SURE_EVENTS = ("event", "eventname", "eventtype")
+_EVENTS = ("action", "activity", "eventaction", "step", "name")
+_FEW_ROWS, _MOSTLY = 8, 0.75
+"""Number of rows below which it is not clear whether names repeat, and the share of different names
+above which they do not.
+"""
+_MIN_DIGITS_OF_NUMBERS = 3
 _TYPES = ("type", "kind", "eventtype", "hittype")
 _TYPE_VALUES = {"event", "pageview", "screenview", "transaction"}
 _ATTEMPTS = (
@@ -120,9 +119,10 @@ def guess_mapping(sample: Sample) -> ImportMapping:
     _guess_time(columns, uses)
     for use, names, fits in (
         (Use.TYPE, _TYPES, _are_types),
-        (Use.USER, _USERS, _are_ids),
-        (Use.VISITOR, _VISITORS, _are_ids),
-        (Use.EVENT, _EVENTS, _is_short_text),
+        (Use.USER, USERS, _are_ids),
+        (Use.VISITOR, VISITORS, _are_ids),
+        (Use.EVENT, _SURE_EVENTS, _is_short_text),
+        (Use.EVENT, _EVENTS, _are_event_names),
         (Use.PROPERTIES, _OBJECTS, _are_objects),
     ):
         _guess_named(columns, uses, use, names, fits)
@@ -136,9 +136,8 @@ def guess_mapping(sample: Sample) -> ImportMapping:
 
 def _column(sample: Sample, index: int) -> _Column:
     name = sample.columns[index]
-    words = "".join(character for character in name.lower() if character.isalnum())
     cells = [row[index] for row in sample.rows[:SAMPLE_ROWS] if index < len(row)]
-    return _Column(name, words, [cell for cell in cells if cell not in (None, "")])
+    return _Column(name, words_of(name), [cell for cell in cells if cell not in (None, "")])
 
 
 def _free(columns: Iterable[_Column], uses: dict[str, MappedColumn]) -> list[_Column]:
@@ -152,7 +151,11 @@ def _guess_named(
     names: Sequence[str],
     fits: Callable[[Sequence[Any]], bool],
 ) -> _Column | None:
-    """Give the use to the column whose name comes first in the list of names."""
+    """Give the use to the column whose name comes first in the list of names, unless a column has
+    it already.
+    """
+    if any(each.use is use for each in uses.values()):
+        return None
     for name in names:
         for each in _free(columns, uses):
             if each.words == name and fits(each.values):
@@ -250,6 +253,21 @@ def _is_short_text(values: Sequence[Any]) -> bool:
     )
 
 
+def _are_event_names(values: Sequence[Any]) -> bool:
+    """Whether texts repeat, as event names do. Order numbers such as #1001 are none."""
+    if not _is_short_text(values):
+        return False
+    texts = set(values)
+    are_numbers = all(sum(map(is_digits, text)) >= _MIN_DIGITS_OF_NUMBERS for text in texts)
+    if values and are_numbers:
+        return False
+    return len(values) < _FEW_ROWS or len(texts) <= _MOSTLY * len(values)
+
+
+def _are_attempt_ids(values: Sequence[Any]) -> bool:
+    return bool(values) and _are_ids(values)
+
+
 def _are_objects(values: Sequence[Any]) -> bool:
     return all(isinstance(_parsed(value), dict) for value in values)
 
@@ -301,7 +319,7 @@ def _guess_attempt(
     """Choose the column with attempt IDs: by its name, or else an ID that several events of one
     person have.
     """
-    if _guess_named(columns, uses, Use.ATTEMPT, _ATTEMPTS, _are_ids):
+    if _guess_named(columns, uses, Use.ATTEMPT, _ATTEMPTS, _are_attempt_ids):
         return
     by_use = {each.use: sample.columns.index(each.column) for each in uses.values()}
     person = by_use.get(Use.USER, by_use.get(Use.VISITOR))
@@ -309,9 +327,8 @@ def _guess_attempt(
     if person is None or event is None:
         return
     for each in _free(columns, uses):
-        if each.words.endswith(("id", "no", "number")) and _joins_events(
-            sample, sample.columns.index(each.name), person, event
-        ):
+        is_id = each.words.endswith(("id", "no", "number")) and not names_owner(each.name)
+        if is_id and _joins_events(sample, sample.columns.index(each.name), person, event):
             uses[each.name] = MappedColumn(column=each.name, use=Use.ATTEMPT)
             return
 
