@@ -2,14 +2,22 @@
 
 import gzip
 import shlex
+import sys
 import tomllib
 
 import pytest
 from docsite.pages import ROOT, blocks
 
+from penstock.base.clock import system_clock
+from penstock.cli.import_dry_run import _WEBSITE as WEBSITE
+from penstock.events.imports.dry_runs.summaries import summarise
+from penstock.events.imports.formats.reader import ReaderLimits
+from penstock.events.imports.formats.schema import CompleteMapping
+from penstock.events.imports.formats.table import reader_named
 from tests.cli import commands
 from tests.cli.commands import keys_of
 from tests.events.imports.exported import FILES
+from tests.events.imports.test_mapping import ORDERS
 from tests.events.imports.test_moving_in import FUNNEL
 from tests.records import event_steps, new_website
 from tests.serving import error_of, output_of, penstock
@@ -17,6 +25,7 @@ from tests.serving import error_of, output_of, penstock
 PAGE = ROOT / "docs" / "moving-in.md"
 BLOCKS = list(blocks(PAGE.relative_to(ROOT)))
 ALL_COMMANDS = [block.text.strip() for block in BLOCKS if block.language == "sh"]
+MAPPINGS = [block.text for block in BLOCKS if block.language == "toml"]
 COMMANDS = [command for command in ALL_COMMANDS if " --from " in command]
 
 
@@ -56,7 +65,7 @@ def test_the_table_of_the_page_is_guessed_and_imported_with_the_mapping_of_the_p
 ):
     """Customer 17 pays two of two orders, after one and two minutes, customer 18 none of one."""
     [table] = [block.text for block in BLOCKS if block.language == "csv"]
-    [mapping] = [block.text for block in BLOCKS if block.language == "toml"]
+    mapping, *_ = MAPPINGS
     [guess, import_table] = [command for command in ALL_COMMANDS if " --from " not in command]
     (tmp_path / "orders.csv").write_text(table)
 
@@ -85,6 +94,21 @@ def test_the_table_of_the_page_is_guessed_and_imported_with_the_mapping_of_the_p
     total = service.client.post("/api/funnels/preview", json=funnel).json()["aggregate"]
     assert [step["count"] for step in total["steps"]] == [3, 2]
     assert total["medianCompletionMinutes"] == 1.5
+
+
+def summary_of(tmp_path, content, mapping):
+    """The dry run of CSV with a mapping of the page."""
+    file = tmp_path / "table.csv"
+    file.write_text(content)
+    uses = CompleteMapping.model_validate(tomllib.loads(mapping))
+    rows = reader_named("csv", uses).rows(file, ReaderLimits(sys.maxsize, sys.maxsize))
+    return summarise(rows, WEBSITE, system_clock(), uses)
+
+
+def test_the_orders_of_shopify_become_several_events_of_a_row(tmp_path):
+    [mapping] = [text for text in MAPPINGS if '"Fulfilled at"' in text]
+    summary = summary_of(tmp_path, ORDERS, mapping)
+    assert (summary.events, summary.duplicates, summary.rejected, summary.visitors) == (4, 1, 0, 2)
 
 
 @pytest.mark.usefixtures("starts_service")

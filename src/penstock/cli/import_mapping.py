@@ -43,13 +43,14 @@ _HELP = f"""\
 #
 # use = "time"        the time, with a unit: "seconds", "milliseconds" or "microseconds" since 1970,
 #                     or "text". Text is ISO 8601, or has a format = "%d.%m.%Y %H:%M:%S".
+#                     event = "paid" names the event at this time; then several columns may be times
 # use = "visitor"     the ID of a device or browser
 # use = "user"        your own ID of a person
-# use = "event"       the name of the event
+# use = "event"       the name of the event. values = {{{{ ev_17 = "Order paid" }}}} renames it, and
+#                     types = {{{{ page_view = "pageview" }}}} states the type by the name
 # use = "type"        event, pageview, screenview or transaction
 # use = "attempt"     an ID of a journey, such as an order; becomes a property with text
 # use = "property"    a property: name = "plan" renames it, and type = "number", "boolean", "json"
-#                     or "text" converts it
 #                     or "text" converts it. decimal = "comma" reads 1.234,50
 # use = "properties"  a JSON object with properties
 # use = "field"       one of the fields, name = "..." : {", ".join(FIELDS)}
@@ -152,7 +153,9 @@ def _with_date_order(
 
 
 def _described(column: MappedColumn) -> str:
-    values = (column.unit, column.format, column.name, column.type, column.decimal)
+    values = (
+        column.unit, column.format, column.name, column.type, column.decimal, column.event,
+    )  # fmt: skip
     return " ".join([column.use, *(f"({value})" for value in values if value is not None)])
 
 

@@ -149,6 +149,17 @@ def test_an_id_of_a_device_or_session_is_not_guessed_as_the_attempt(name):
     assert (guess(("user_id", "event", name), *rows)[name] == "attempt") is is_attempt
 
 
+def test_each_time_names_an_event_if_no_column_does():
+    header = ("Name", "Email", "Paid at", "Created at", "Updated at", "Cancelled at")
+    at = "2024-05-01 10:00:00 +0200"
+    mapping = guess_mapping(Sample(header, [("#1001", "ann@shop.example", at, at, at, "")]))
+    assert mapping.gaps() == []
+    events = {each.column: each.event for each in mapping.columns if each.use is Use.TIME}
+    assert events == {"Paid at": "Paid", "Created at": "Created", "Cancelled at": "Cancelled"}
+    named = guess_mapping(Sample(("event", "user", *header[2:]), [("a", "u", at, at, at, "")]))
+    assert sum(each.use is Use.TIME for each in named.columns) == 1
+
+
 def test_each_use_is_guessed_once():
     guessed = guess(
         ["time", "created_at", "user_id", "customer_id", "event", "action", "order_id", "cart_id"],

@@ -238,6 +238,72 @@ def test_one_name_may_be_that_of_all_events_and_other_columns_have_one_use(
     ]
 
 
+ORDERS = """\
+Name,Email,Created at,Paid at,Fulfilled at,Total
+#1001,ann@shop.example,2024-05-01 10:00:00 +0200,2024-05-01 10:05:00 +0200,,9.50
+#1001,ann@shop.example,2024-05-01 10:00:00 +0200,,,
+#1002,bob@shop.example,2024-05-02 10:00:00 +0200,,2024-05-03 08:00:00 +0200,20
+#1003,cy@shop.example,,,,5
+"""
+"""Orders as Shopify exports them; each further item of an order is a row."""
+
+
+def shopify(*more, **others):
+    times = [
+        column(f"{name} at", "time", "text", event=f"Order {name.lower()}")
+        for name in ("Created", "Paid", "Fulfilled")
+    ]
+    key = column("Name", "field", name="dedupeKey")
+    return {"columns": [*times, column("Email", "user"), key, *more], **others}
+
+
+@pytest.mark.usefixtures("warehouse")
+def test_a_row_has_an_event_for_each_of_its_times(import_table, workspace, services):
+    sent = shopify(column("Total", "property", type="number"))
+    job = import_table(ORDERS, sent)
+    assert (counts(job), job["ignoredLines"]) == ((5, 4, 1, 0), 1)
+    assert stored(services, workspace.website_id, "name, user_id, properties") == [
+        ("Order created", "ann@shop.example", '{"total":9.5}'.replace("total", "Total")),
+        ("Order paid", "ann@shop.example", '{"Total":9.5}'),
+        ("Order created", "bob@shop.example", '{"Total":20}'),
+        ("Order fulfilled", "bob@shop.example", '{"Total":20}'),
+    ]
+    assert counts(import_table(ORDERS, sent)) == (5, 0, 5, 0)
+
+
+def test_a_faulty_time_rejects_all_events_of_its_row_once(import_table, client):
+    rows = ORDERS.replace("2024-05-03 08:00:00 +0200", "soon")
+    job = import_table(rows, shopify(otherColumns="ignored"))
+    assert counts(job) == (5, 2, 1, 1)
+    [reject] = rejects(client, job)
+    assert (reject["line"], reject["errors"][0]["field"]) == (4, "Fulfilled at")
+
+
+@pytest.mark.usefixtures("warehouse")
+def test_names_of_events_state_types_and_values_are_replaced(import_table, workspace, services):
+    sent = {
+        "columns": [
+            column("ts", "time", "seconds"),
+            column("u", "user"),
+            column("e", "event", types={"page_view": "pageview"}, values={"ev_17": "Order paid"}),
+            column("link", "field", name="url"),
+            column("plan", "property", values={"1": "pro"}),
+        ]
+    }
+    import_table(
+        "ts,u,e,link,plan\n"
+        "1714557600,1,page_view,https://shop.example/b,1\n"
+        "1714557601,1,page_view,,2\n"
+        "1714557602,1,ev_17,,\n",
+        sent,
+    )
+    assert stored(services, workspace.website_id, "name, toString(kind), properties") == [
+        ("/b", "pageview", '{"plan":"pro"}'),
+        ("page_view", "event", '{"plan":"2"}'),
+        ("Order paid", "event", ""),
+    ]
+
+
 @cases(
     ("sent", "field"),
     [
@@ -249,6 +315,14 @@ def test_one_name_may_be_that_of_all_events_and_other_columns_have_one_use(
         (mapping(column("x", "field", name="height")), "mapping.columns[3].name"),
         (mapping(column("x", "property", name="$x")), "mapping.columns[3].name"),
         (mapping(column("x", "property", decimal="comma")), "mapping.columns[3].decimal"),
+        (mapping(column("x", "time", "text", event="paid")), "mapping.columns[0].event"),
+        (shopify(eventName="paid"), "mapping.eventName"),
+        (mapping(column("x", "user", event="paid")), "mapping.columns[3].event"),
+        (mapping(column("x", "property", types={"a": "event"})), "mapping.columns[3].types"),
+        (
+            mapping(column("x", "property", values={str(n): "" for n in range(1001)})),
+            "mapping.columns[3].values",
+        ),
         (mapping(timezone="Mars"), "mapping.timezone"),
         (mapping(eventName="a"), "mapping.eventName"),
         (mapping(column("x" * 31_000, "ignored")), "mapping"),

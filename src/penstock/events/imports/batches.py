@@ -67,6 +67,8 @@ def without_rejected(batch: Batch, outcomes: Sequence[Outcome]) -> tuple[Batch, 
     for item, row, outcome in zip(batch.items, batch.item_rows, outcomes, strict=True):
         if isinstance(outcome, Rejected):
             assert isinstance(item, NewEvent)
+            if rejects and rejects[-1].line == row.line:  # Another event of the same row.
+                continue
             excerpt = line_excerpt(row.content)
             rejects.append(Reject(row.line, (outcome.fault,), item.occurred_at_ms, excerpt))
         else:

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any
 
+from msgspec import Raw, json
+
 from penstock.accounts.model import Website
 from penstock.base.clock import LATEST_MS, TimeOutOfRange, parse_time
 from penstock.base.errors import Fault, Invalid, Malformed
@@ -110,7 +112,7 @@ class RowReader:
         self.rejections = Rejections()
 
     def read(self, row: Row, context: EventValidationContext) -> list[NewEvent | Claim]:
-        """Return the links and the event in a row; nothing for a row without content.
+        """Return the links and the events in a row; nothing for a row without content.
 
         Raises `Invalid` with every fault.
         """
@@ -121,16 +123,27 @@ class RowReader:
         if not row.content:
             return []
         try:
-            return read_line(
-                row.content,
-                self._website,
-                self._occurrences,
-                context,
-                accepts_stored_events=self._accepts_stored_events,
-            )
+            return [
+                item
+                for text in _events_of(row)
+                for item in read_line(
+                    text,
+                    self._website,
+                    self._occurrences,
+                    context,
+                    accepts_stored_events=self._accepts_stored_events,
+                )
+            ]
         except Invalid as error:
             self.rejections.add(error.faults)
             raise
+
+
+def _events_of(row: Row) -> list[bytes]:
+    """Return the texts of the events in a row."""
+    if not row.is_list:
+        return [row.content]
+    return [bytes(text) for text in json.decode(row.content, type=list[Raw])]
 
 
 def warning_codes(row: Row, items: Iterable[NewEvent | Claim]) -> set[str]:

@@ -20,8 +20,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from msgspec import json
-
 from penstock.base.csv_separators import separator_of, stated_separator
 from penstock.base.errors import Fault, Malformed
 from penstock.events.imports.formats.exports import MAX_EXPORT_LINE_BYTES
@@ -43,6 +41,7 @@ from penstock.events.imports.formats.reader import (
     Sample,
     UnreadableFile,
     has_too_many_values,
+    row_of_events,
     too_long,
 )
 from penstock.events.imports.formats.schema import ImportLine, ImportMapping
@@ -221,7 +220,7 @@ def _read_row(
     if any(cells[header.width :]):
         faults = [_TOO_MANY_CELLS]
     try:
-        return _row(taken, json.encode(item), *faults)
+        return row_of_events(_row(taken, b"", *faults), item)
     except UnicodeEncodeError:
         return _row(taken, b"", NOT_UTF8)
 

@@ -13,6 +13,7 @@ from penstock.events.imports.formats.reader import SAMPLE_ROWS, Sample, has_too_
 from penstock.events.imports.formats.schema import (
     FIELDS,
     MAX_COLUMNS,
+    MAX_EVENTS_OF_ROW,
     DecimalMark,
     ImportMapping,
     MappedColumn,
@@ -86,6 +87,9 @@ _NAME_ENDINGS_OF_TEXT = (
 _MAX_QUANTITY_CHARS = 30
 _MAX_FORMATTED = 10
 """Maximum number of columns that are compared with all formats. Compiling a format takes time."""
+_ENDINGS_OF_EVENTS = (" at", "_at", "At")
+_NO_EVENTS = ("updated", "modified", "changed", "synced", "expires", "lastmodified", "lastupdated")
+"""Beginnings of names of times at which nothing of interest happened."""
 _FORMATS = tuple(
     f"{date}{clock}"
     for date in (
@@ -126,6 +130,7 @@ def guess_mapping(sample: Sample) -> ImportMapping:
         (Use.PROPERTIES, _OBJECTS, _are_objects),
     ):
         _guess_named(columns, uses, use, names, fits)
+    _guess_times_of_events(columns, uses)
     _guess_fields(columns, uses)
     _guess_attempt(columns, uses, sample)
     has_commas = _has_decimal_commas(columns)
@@ -197,6 +202,34 @@ def _set_time(
         column=column.name, use=Use.TIME, unit=unit, format=time_format
     )
     return True
+
+
+def _guess_times_of_events(columns: Sequence[_Column], uses: dict[str, MappedColumn]) -> None:
+    """Make an event of each time, such as `Created at` and `Paid at`, if there is no event name."""
+    if any(each.use in (Use.EVENT, Use.TYPE) for each in uses.values()):
+        return
+    first = next((each for each in uses.values() if each.use is Use.TIME), None)
+    names = {each.name: name for each in columns if (name := _name_of_time(each.name))}
+    if first is None or first.column not in names:
+        return
+    unit = first.unit or TimeUnit.TEXT
+    times = [
+        each
+        for each in columns
+        if each.name in names and all(_is_time(value, unit, first.format) for value in each.values)
+    ][:MAX_EVENTS_OF_ROW]
+    for each in times if len(times) > 1 else ():
+        changes = {"column": each.name, "event": names[each.name]}
+        uses[each.name] = first.model_copy(update=changes)
+
+
+def _name_of_time(column: str) -> str | None:
+    """Return the event in the name of a column, such as Paid of `Paid at`; None for other names."""
+    for ending in _ENDINGS_OF_EVENTS:
+        name = column.removesuffix(ending).rstrip(" _")
+        if name and name != column and words_of(name) not in _NO_EVENTS:
+            return name
+    return None
 
 
 def _rank_of_time(words: str) -> int:

@@ -26,7 +26,7 @@ def words_of(name: str) -> str:
 
 
 def names_owner(name: str) -> bool:
-    """Whether a name is that of a person, a device or a session. Their IDs are no attempt IDs."""
+    """Whether a name is that of a person, a device or a session, whose IDs do not name attempts."""
     words = words_of(name).removeprefix("id")
     ending = next((each for each in _ENDINGS if words.endswith(each)), "")
     return words in (*USERS, *VISITORS) or words.removesuffix(ending).endswith(_OWNERS)

@@ -1,6 +1,6 @@
 """Reads the rows of a table by the mapping of its columns."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -35,8 +35,10 @@ from penstock.events.imports.formats.times import FileTimes, read_time_ms
 from penstock.http.bodies import parse_json
 from penstock.http.schema import has_controls
 
-ReadCells = Callable[[Sequence[Any]], tuple[dict[str, Any], list[Fault]]]
-"""Returns the event in the cells of a row, as far as it can be read, and the faults of the row."""
+ReadCells = Callable[[Sequence[Any]], tuple[dict[str, Any] | list[dict[str, Any]], list[Fault]]]
+"""Returns the event in the cells of a row, as far as it can be read, and the faults of the row. A
+list has the events of a row that can have several.
+"""
 ReadNames = Callable[[list[str]], ReadCells]
 """Returns how to read the rows of a table with these columns. Raises `UnreadableFile` if a format
 does not have them.
@@ -44,6 +46,8 @@ does not have them.
 _Convert = Callable[[Any], Any]
 """Returns the value of a cell. Raises `ValueError` with a message that says what it must be."""
 _NAME_FIELDS = {"pageview": "path", "screenview": "screen"}
+_FIELDS_OF_VIEWS = {"pageview": ("path", "url"), "screenview": ("screen",)}
+"""Fields of which a view has one."""
 _LINE_FIELDS = {Use.VISITOR: "visitorId", Use.USER: "userId", Use.EVENT: "name", Use.TYPE: "type"}
 _BOOLEANS = {"true": True, "t": True, "yes": True, "1": True} | {
     "false": False, "f": False, "no": False, "0": False,
@@ -137,9 +141,11 @@ def _other(name: str, mapping: ImportMapping) -> MappedColumn:
 
 
 def _target(column: MappedColumn) -> str:
-    """Return the name of the field or property that a column fills."""
+    """Return the name of the field or property that a column fills, or of the event at its time."""
     if column.use in (Use.ATTEMPT, Use.PROPERTY):
         return column.property_name
+    if column.use is Use.TIME:
+        return column.event or ""
     return _LINE_FIELDS.get(column.use) or column.name or ""
 
 
@@ -147,14 +153,16 @@ def _read_row(
     readers: Sequence[tuple[int, str, Use, str, _Convert]],
     mapping: ImportMapping,
     cells: Sequence[Any],
-) -> tuple[dict[str, Any], list[Fault]]:
+) -> tuple[dict[str, Any] | list[dict[str, Any]], list[Fault]]:
     line: dict[str, Any] = {"type": mapping.event_type}
+    times: list[tuple[str, str]] = []
     if mapping.event_name is not None:
         line["name"] = mapping.event_name
     properties: dict[str, Any] = {}
     more: dict[str, Any] = {}
     faults = []
     number = len(cells)
+    kind: str | None = None
     for index, column, use, target, convert in readers:
         cell = cells[index] if index < number else None
         if cell is None or cell == "":
@@ -169,18 +177,39 @@ def _read_row(
             properties[target] = value
         elif use is Use.PROPERTIES:
             more = value
+        elif use is Use.EVENT:
+            line["name"], kind = value
+        elif use is Use.TIME and target:
+            times.append((target, value))
         elif use is Use.TIME:
             line["timestamp"] = value
         else:
             line[target] = value
     if more or properties:
         line["properties"] = more | properties
-    _name_by_type(line)
+    if mapping.names_times:
+        return [_event_at(line, name, time) for name, time in times], faults
+    _name_by_type(line, kind)
     return line, faults
 
 
-def _name_by_type(line: dict[str, Any]) -> None:
-    """Move the name of a page view to its path, and of a screen view to its screen."""
+def _event_at(line: dict[str, Any], name: str, time: str) -> dict[str, Any]:
+    """Return one of the events of a row. They have different keys, so that none is a repeat."""
+    event = line | {"name": name, "timestamp": time}
+    if key := line.get("dedupeKey") or line.get("transactionId"):
+        event["dedupeKey"] = f"{key}:{name}"
+    _name_by_type(event)
+    return event
+
+
+def _name_by_type(line: dict[str, Any], kind: str | None = None) -> None:
+    """Move the name of a page view to its path, and of a screen view to its screen.
+
+    kind: the type of events with this name, if any. It applies to a page view whose page is known.
+    """
+    if kind in _NAME_FIELDS and line.keys().isdisjoint(_FIELDS_OF_VIEWS[kind]):
+        kind = None
+    line["type"] = kind or line["type"]
     field = _NAME_FIELDS.get(line["type"])
     if field is None or "name" not in line:
         return
@@ -196,17 +225,27 @@ def _convert(column: MappedColumn, times: FileTimes) -> _Convert:
             return partial(_time, unit, column.format, times)
         case Use.VISITOR | Use.USER | Use.ATTEMPT:
             return read_id
+        case Use.EVENT:
+            return partial(_event, column.values or {}, column.types or {})
         case Use.TYPE:
-            return _type
+            return partial(_type, column.values or {})
+        case Use.PROPERTY if column.values:
+            return partial(_replaced, column.values, _property_type(column))
         case Use.PROPERTIES:
             return _object
         case Use.FIELD if column.name in _ID_FIELDS:
             return read_id
-        case _ if column.has_numbers:
+        case Use.FIELD if column.has_numbers:
             return partial(_number, column.decimal or DecimalMark.POINT)
         case Use.PROPERTY:
-            return _PROPERTY_TYPES.get(column.type, _as_in_file)
+            return _property_type(column)
     return _text
+
+
+def _property_type(column: MappedColumn) -> _Convert:
+    if column.has_numbers:
+        return partial(_number, column.decimal or DecimalMark.POINT)
+    return _PROPERTY_TYPES.get(column.type, _as_in_file)
 
 
 def _time(unit: TimeUnit, time_format: str | None, times: FileTimes, cell: Any) -> str:
@@ -220,8 +259,19 @@ def _time(unit: TimeUnit, time_format: str | None, times: FileTimes, cell: Any) 
     return iso(at_ms)
 
 
-def _type(cell: Any) -> str:
-    return _text(cell).strip().lower()
+def _event(names: Mapping[str, str], types: Mapping[str, str], cell: Any) -> tuple[str, str | None]:
+    """Return the name of an event, and its type if its name states it."""
+    text = _text(cell)
+    return names.get(text, text), types.get(text)
+
+
+def _type(values: Mapping[str, str], cell: Any) -> str:
+    text = _text(cell)
+    return values.get(text, text).strip().lower()
+
+
+def _replaced(values: Mapping[str, str], convert: _Convert, cell: Any) -> Any:
+    return convert(values.get(_text(cell), cell))
 
 
 def _text(cell: Any) -> str:

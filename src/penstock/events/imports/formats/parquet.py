@@ -35,6 +35,7 @@ from penstock.events.imports.formats.reader import (
     Row,
     Sample,
     UnreadableFile,
+    row_of_events,
     too_long,
 )
 from penstock.events.imports.formats.schema import ImportMapping
@@ -181,7 +182,7 @@ def _row(number: int, bytes_read: int, cells: Any, read_cells: ReadCells, max_by
         values[index] = _NOT_TEXT
     item, faults = read_cells(values)
     try:
-        return Row(number, number, bytes_read, json.encode(item), faults=faults)
+        return row_of_events(Row(number, number, bytes_read, faults=faults), item)
     except UnicodeEncodeError:
         return Row(number, number, bytes_read, faults=[NOT_UTF8])
 

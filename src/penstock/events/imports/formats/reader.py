@@ -1,10 +1,12 @@
 """Types for the formats of import files and their rows."""
 
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from msgspec import json
 
 from penstock.base.errors import Fault
 from penstock.base.value_budget import LINE
@@ -67,7 +69,8 @@ class Row(NamedTuple):
     in this step. ignored_lines: lines in this step that contain nothing that Penstock stores, such
     as a Segment `group` call. faults: faults that the reader found, in addition to those in the
     content. warnings: codes of warnings about what the reader changed in the content.
-    date_order: None unless a dry run compares the orders.
+    date_order: None unless a dry run compares the orders. is_list: whether the content is an array
+    of the events of the row.
     """
 
     line: int
@@ -79,6 +82,7 @@ class Row(NamedTuple):
     faults: Sequence[Fault] = ()
     warnings: Collection[str] = ()
     date_order: DateOrder | None = None
+    is_list: bool = False
 
 
 class Guide(NamedTuple):
@@ -125,6 +129,18 @@ class Reader:
         Raises `UnreadableFile` if reading cannot continue.
         """
         return within_values(self.read_rows(path, limits))
+
+
+def row_of_events(row: Row, events: Mapping[str, Any] | Sequence[Any]) -> Row:
+    """Return a row with the JSON text of its event, or of a list of its events.
+
+    Raises `UnicodeEncodeError` if a text is not UTF-8.
+    """
+    if isinstance(events, Mapping):
+        return row._replace(content=json.encode(events))
+    if not events:
+        return row._replace(content=b"", ignored_lines=int(not row.faults))
+    return row._replace(content=json.encode(events), is_list=True)
 
 
 def too_long(max_bytes: int) -> Fault:

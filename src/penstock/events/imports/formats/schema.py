@@ -212,6 +212,7 @@ class OtherColumns(StrEnum):
     IGNORED = "ignored"
 
 
+EventType = Literal["pageview", "screenview", "event", "transaction"]
 FIELDS = tuple(
     field.alias or name
     for name, field in ImportLine.model_fields.items()
@@ -220,7 +221,9 @@ FIELDS = tuple(
 )
 """Fields of an event that a column of the use `field` can fill, under their names on the wire."""
 MAX_COLUMNS, MAX_COLUMN_CHARS = 1_000, 500
-_ONCE = (Use.TIME, Use.VISITOR, Use.USER, Use.EVENT, Use.TYPE, Use.PROPERTIES)
+MAX_EVENTS_OF_ROW, MAX_REPLACED = 20, 1_000
+"""Maximum number of columns with the use `time`, and of replaced values or types in a column."""
+_ONCE = (Use.VISITOR, Use.USER, Use.EVENT, Use.TYPE, Use.PROPERTIES)
 _DIRECTIVES = frozenset("YymdBbHIMSfpzaAj%")
 _NAMED = (Use.ATTEMPT, Use.PROPERTY, Use.FIELD)
 
@@ -296,6 +299,32 @@ class MappedColumn(Input):
         ),
     ] = None
 
+    event: Annotated[
+        EventName | None,
+        Field(
+            description="Name of the event that happened at this time, for the use `time`. Several "
+            "columns can then have this use: a row becomes an event for each of its times, and a "
+            "row without a time is skipped. Its `dedupeKey` gets the name as a suffix."
+        ),
+    ] = None
+    values: Annotated[
+        dict[str, str] | None,
+        Field(
+            max_length=MAX_REPLACED,
+            description="New values by those in the file, for the uses `event`, `type` and "
+            "`property`. Other values stay.",
+        ),
+    ] = None
+    types: Annotated[
+        dict[str, EventType] | None,
+        Field(
+            max_length=MAX_REPLACED,
+            description="Types of events by their name in the file, for the use `event`, such as "
+            '`{"page_view": "pageview"}`. A page view needs a path or URL in another column, and a '
+            "screen view a screen; otherwise, the row stays an ordinary event.",
+        ),
+    ] = None
+
     @property
     def has_numbers(self) -> bool:
         """Whether the values become numbers."""
@@ -319,6 +348,9 @@ class MappedColumn(Input):
             ("format", (Use.TIME,)),
             ("name", _NAMED),
             ("type", (Use.PROPERTY,)),
+            ("event", (Use.TIME,)),
+            ("values", (Use.EVENT, Use.TYPE, Use.PROPERTY)),
+            ("types", (Use.EVENT,)),
         ):
             if getattr(self, field) is not None and self.use not in uses:
                 message = f"Only a column of the use {' or '.join(uses)} has this field."
@@ -357,7 +389,7 @@ class ImportMapping(Input):
         Field(description="Name of every event, if no column has the use `event`."),
     ] = None
     event_type: Annotated[
-        Literal["pageview", "screenview", "event", "transaction"],
+        EventType,
         Field(description="Type of every event whose row does not have a type."),
     ] = "event"
     timezone: Annotated[
@@ -387,6 +419,9 @@ class ImportMapping(Input):
             at = f"columns[{number}]"
             if columns[each.column] > 1:
                 faults.append(Fault(f"{at}.column", "repeated", "Each column is listed once."))
+            if each.use is Use.TIME and uses[Use.TIME] > 1 and each.event is None:
+                message = "Name the event of each time, because several columns have the use time."
+                faults.append(Fault(f"{at}.event", "required", message))
             if each.use in _ONCE and uses[each.use] > 1:
                 message = f"Only one column can have the use {each.use}."
                 faults.append(Fault(f"{at}.use", "repeated", message))
@@ -396,12 +431,23 @@ class ImportMapping(Input):
         if sum(not is_field for is_field, _ in names) > MAX_PROPERTY_KEYS:
             message = f"An event may have at most {MAX_PROPERTY_KEYS} properties."
             faults.append(Fault("columns", "too_many_keys", message))
-        if uses[Use.EVENT] and self.event_name is not None:
+        if uses[Use.TIME] > MAX_EVENTS_OF_ROW:
+            message = f"At most {MAX_EVENTS_OF_ROW} columns can have the use time."
+            faults.append(Fault("columns", "too_many", message))
+        if self.names_times and (uses[Use.EVENT] or self.event_name is not None):
+            message = "The times have event names. Leave out other names of events."
+            faults.append(Fault("eventName", "not_both", message))
+        elif uses[Use.EVENT] and self.event_name is not None:
             message = "Leave the name out, or change the use of the column with event names."
             faults.append(Fault("eventName", "not_both", message))
         if faults:
             raise RulesBroken(faults)
         return self
+
+    @property
+    def names_times(self) -> bool:
+        """Whether the times have event names, so that a row can have several events."""
+        return any(each.event is not None for each in self.columns)
 
     @property
     def time_format(self) -> str | None:
@@ -411,7 +457,9 @@ class ImportMapping(Input):
     def with_time_format(self, time_format: str | None) -> Self:
         """Return the mapping with another format of times."""
         columns = [
-            each.model_copy(update={"format": time_format}) if each.use is Use.TIME else each
+            each.model_copy(update={"format": time_format})
+            if each.use is Use.TIME and each.format == self.time_format
+            else each
             for each in self.columns
         ]
         return self.model_copy(update={"columns": columns})
@@ -440,6 +488,7 @@ class ImportMapping(Input):
         if (
             uses.isdisjoint((Use.EVENT, Use.TYPE))
             and self.event_name is None
+            and not self.names_times
             and self.event_type in ("event", "transaction")
         ):
             faults.append(
