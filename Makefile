@@ -208,8 +208,8 @@ format: $(DEV) ## Fix what the formatter and linter can fix
 .PHONY: lock
 lock: $(DEV) ## Pin the newest allowed versions in requirements*.lock
 	$(UV_COMPILE) --upgrade --group pyproject.toml:setup -o requirements-setup.lock
-	$(UV_COMPILE) --upgrade --group pyproject.toml:build pyproject.toml -o requirements.lock
-	$(UV_COMPILE) --upgrade --group pyproject.toml:build --group pyproject.toml:dev pyproject.toml -c requirements.lock -o requirements-dev.lock
+	$(UV_COMPILE) --upgrade --group pyproject.toml:build --extra postgresql pyproject.toml -o requirements.lock
+	$(UV_COMPILE) --upgrade --group pyproject.toml:build --group pyproject.toml:dev --extra postgresql pyproject.toml -c requirements.lock -o requirements-dev.lock
 	$(UV_COMPILE) --upgrade tests/segment/clients/requirements.in -o tests/segment/clients/requirements.lock
 	$(UV_COMPILE) --upgrade tests/exports/storage/requirements.in -o tests/exports/storage/requirements.lock
 

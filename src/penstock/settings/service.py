@@ -119,7 +119,10 @@ class StoreSettings(SettingGroup):
     ] = 4 * 1024**3
     database_url: Annotated[
         str | None,
-        Field(description="Metadata DB as an SQLAlchemy URL; default: SQLite in the data folder."),
+        Field(
+            description="Metadata DB as an SQLAlchemy URL; default: SQLite in the data folder. "
+            "PostgreSQL needs the extra `postgresql` of the package."
+        ),
     ] = None
     database_connections: Annotated[
         int,
