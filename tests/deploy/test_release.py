@@ -26,7 +26,7 @@ def run(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command,
         cwd=folder,
-        env=environment(GIT_CONFIG_GLOBAL="/dev/null"),
+        env=environment(GIT_CONFIG_GLOBAL="/dev/null", PYTHONPATH=""),
         capture_output=True,
         text=True,
         timeout=120,
