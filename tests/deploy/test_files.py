@@ -65,6 +65,7 @@ def test_only_settings_that_exist_are_set(file: Path) -> None:
 def test_the_image_has_the_locked_packages_and_nothing_that_it_need_not_copy() -> None:
     steps = (DEPLOY / "Containerfile").read_text()
     assert "--require-hashes -r requirements.lock" in steps
+    assert "\npsycopg==" in (ROOT / "requirements.lock").read_text()
     copied = set(re.findall(r"^COPY (?!--from)(.+) \./", steps, re.MULTILINE))
     sources = {name for line in copied for name in line.split()}
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
