@@ -89,7 +89,9 @@ def test_calls_of_both_clients_arrive_in_order_and_with_their_fields(
         created = create(served.client, "/api/funnels", funnel)
         results = penstock.results(created["id"], page_size=5)
         assert results["aggregate"]["entered"] == 1
-        with Penstock(served.url, **(options | {"website_id": new_website(served.client)})) as other:
+        with Penstock(
+            served.url, **(options | {"website_id": new_website(served.client)})
+        ) as other:
             assert other.results(created["id"])["aggregate"]["entered"] == 0
             of_all = other.results(created["id"], website_id=None)
             assert of_all["aggregate"]["entered"] == 1
