@@ -17,7 +17,7 @@ async function times(client: Client): Promise<Record<string, number>> {
   return Object.fromEntries(world.stored.map(({ name, at }) => [name, at - began]));
 }
 
-test("events of one millisecond have the order of their calls, even if they are sent at once", async () => {
+test("events of one millisecond have the order of their calls, also if sent at once", async () => {
   const client = world.client();
   for (const name of ["a", "b", "c"]) client.track(name);
   expect(await times(client)).toEqual({ a: 0, b: 1, c: 2 });

@@ -8,7 +8,8 @@ equal times. So these events share the time of the last of them, and so do the e
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from penstock.base.ids import ScopeId, VisitorId
 from penstock.events.model import NewEvent
@@ -38,32 +39,42 @@ class VisitorTimes:
             self._recent[visitor] = max(at_ms, self._recent.get(visitor, 0))
 
 
+class EventTimes(NamedTuple):
+    """Times of new events, in milliseconds.
+
+    by_index: for events whose place in a batch decides their time. by_visitor: the latest times.
+    """
+
+    by_index: Mapping[int, int]
+    by_visitor: Mapping[VisitorKey, int]
+
+
 def order_batches(
-    events: dict[int, NewEvent],
+    events: Mapping[int, NewEvent],
     visitors: Mapping[int, VisitorKey],
     aliases: Sequence[Alias],
     known: VisitorTimes,
-) -> dict[VisitorKey, int]:
-    """Set the times of events without timestamps, in place. Returns each visitor's latest time.
+) -> EventTimes:
+    """Return the times of new events.
 
     events: by index. visitors: canonical visitors of the new events, by index, in order. aliases:
     merges that these events cause; a merged visitor's earlier events count for the other visitor.
     """
-    latest = defaultdict[VisitorKey, int](int)
+    times, latest = dict[int, int](), defaultdict[VisitorKey, int](int)
     if aliases:
-        canonical = {(scope, merged): (scope, kept) for scope, merged, kept, _ in aliases}
-        visitors = {index: canonical.get(key, key) for index, key in visitors.items()}
-        for merged, kept in canonical.items():
-            latest[kept] = max(latest[kept], known.latest(merged))
+        merges = {(scope, merged): (scope, canonical) for scope, merged, canonical, _ in aliases}
+        visitors = {index: merges.get(key, key) for index, key in visitors.items()}
+        for merged, canonical in merges.items():
+            latest[canonical] = max(latest[canonical], known.latest(merged))
     groups = _groups(events, visitors) if len(set(visitors.values())) < len(visitors) else {}
     for index, visitor in visitors.items():
-        if groups and (group := groups.pop((events[index].batch, visitor), None)):
-            earliest_ms = max(latest[visitor], known.latest(visitor))
+        event = events[index]
+        if groups and (group := groups.pop((event.batch, visitor), None)):
             batch = [events[member] for member in group]
-            for member, at_ms in zip(group, _times(batch, earliest_ms), strict=True):
-                events[member] = events[member]._replace(occurred_at_ms=at_ms, stated_at_ms=at_ms)
-        latest[visitor] = max(latest[visitor], events[index].occurred_at_ms)
-    return latest
+            earliest_ms = max(latest[visitor], known.latest(visitor))
+            times.update(zip(group, _times(batch, earliest_ms), strict=True))
+        latest[visitor] = max(latest[visitor], times.get(index, event.occurred_at_ms))
+    return EventTimes(times, latest)
 
 
 def _groups(
@@ -77,16 +88,20 @@ def _groups(
     return groups
 
 
-def _times(batch: Sequence[NewEvent], earliest_ms: int) -> Iterator[int]:
-    """Yield the times of a visitor's events in a batch."""
-    last = len(batch) - 1
-    numbered = [place for place, event in enumerate(batch) if _has_number(event)]
-    for place, event in enumerate(batch):
-        if numbered and numbered[0] <= place <= numbered[-1]:
-            place = numbered[-1]
-        received_at_ms = event.received_at_ms
-        yield min(received_at_ms, max(received_at_ms - last + place, earliest_ms))
+def _times(batch: Sequence[NewEvent], earliest_ms: int) -> Sequence[int]:
+    """Return the times of a visitor's events in a batch."""
+    received_at_ms = batch[0].received_at_ms
+    times = [*range(received_at_ms - len(batch) + 1, received_at_ms + 1)]
+    if numbered := [place for place, event in enumerate(batch) if _has_number(event)]:
+        first, last = numbered[0], numbered[-1]
+        times[first:last] = [times[last]] * (last - first)
+    if times[0] < earliest_ms:
+        return [min(max(at_ms, earliest_ms), received_at_ms) for at_ms in times]
+    return times
 
 
 def _has_number(event: NewEvent) -> bool:
-    return any(type(value) in (int, float) for value in event.properties.values())
+    return not _NUMBERS.isdisjoint(map(type, event.properties.values()))
+
+
+_NUMBERS = frozenset((int, float))

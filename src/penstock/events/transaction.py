@@ -136,7 +136,7 @@ def store_items(
             resolution.visitor_id,
             event.warnings + resolution.notices,
         )
-        rows.append(event_row(event, event_id, resolution.visitor_id))
+        rows.append(event_row(event, event_id, resolution.visitor_id, times.by_index.get(index)))
         if event.dedupe_key is not None:
             new_records[event.dedupe_key] = DedupeRecord(
                 event.body_hash, event_id, resolution.visitor_id, scope_tag(event.scope_id), id_ms
@@ -158,7 +158,7 @@ def store_items(
     counts = _counts(items, outcomes, dropped)
     store.add_counts(connection, counts)
     store.add_lost_events(connection, utc_day(now_ms), counts)
-    return Stored([outcomes.get(index) for index in range(len(items))], keys, times)
+    return Stored([outcomes.get(index) for index in range(len(items))], keys, times.by_visitor)
 
 
 def _known_records(
