@@ -36,13 +36,14 @@ class VisitorTimes:
         if not 0 <= now_ms - self._since_ms < _REMEMBERED_MS:
             self._earlier, self._recent, self._since_ms = self._recent, {}, now_ms
         for visitor, at_ms in times.items():
-            self._recent[visitor] = max(at_ms, self._recent.get(visitor, 0))
+            if at_ms > self._recent.get(visitor, 0):
+                self._recent[visitor] = at_ms
 
 
 class EventTimes(NamedTuple):
     """Times of new events, in milliseconds.
 
-    by_index: for events whose place in a batch decides their time. by_visitor: the latest times.
+    by_index: for events whose position in a batch decides their time. by_visitor: the latest times.
     """
 
     by_index: Mapping[int, int]
@@ -60,20 +61,22 @@ def order_batches(
     events: by index. visitors: canonical visitors of the new events, by index, in order. aliases:
     merges that these events cause; a merged visitor's earlier events count for the other visitor.
     """
-    times, latest = dict[int, int](), defaultdict[VisitorKey, int](int)
+    times, latest = dict[int, int](), dict[VisitorKey, int]()
     if aliases:
         merges = {(scope, merged): (scope, canonical) for scope, merged, canonical, _ in aliases}
         visitors = {index: merges.get(key, key) for index, key in visitors.items()}
         for merged, canonical in merges.items():
-            latest[canonical] = max(latest[canonical], known.latest(merged))
+            latest[canonical] = max(latest.get(canonical, 0), known.latest(merged))
     groups = _groups(events, visitors) if len(set(visitors.values())) < len(visitors) else {}
     for index, visitor in visitors.items():
         event = events[index]
         if groups and (group := groups.pop((event.batch, visitor), None)):
             batch = [events[member] for member in group]
-            earliest_ms = max(latest[visitor], known.latest(visitor))
+            earliest_ms = max(latest.get(visitor, 0), known.latest(visitor))
             times.update(zip(group, _times(batch, earliest_ms), strict=True))
-        latest[visitor] = max(latest[visitor], times.get(index, event.occurred_at_ms))
+        # A visitor's last event in a batch has the time of receipt.
+        if event.occurred_at_ms > latest.get(visitor, 0):
+            latest[visitor] = event.occurred_at_ms
     return EventTimes(times, latest)
 
 
@@ -92,7 +95,7 @@ def _times(batch: Sequence[NewEvent], earliest_ms: int) -> Sequence[int]:
     """Return the times of a visitor's events in a batch."""
     received_at_ms = batch[0].received_at_ms
     times = [*range(received_at_ms - len(batch) + 1, received_at_ms + 1)]
-    if numbered := [place for place, event in enumerate(batch) if _has_number(event)]:
+    if numbered := [index for index, event in enumerate(batch) if _has_number(event)]:
         first, last = numbered[0], numbered[-1]
         times[first:last] = [times[last]] * (last - first)
     if times[0] < earliest_ms:

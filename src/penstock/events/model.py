@@ -84,7 +84,7 @@ class NewEvent(NamedTuple):
     provider's signature. clock: reading of the device's clock, which shows how wrong it seems. The
     intake uses all requests of the device to correct the time. links_user: whether the event links
     its visitor to its user. batch: identifies the batch with the event, if it has no timestamp, so
-    that its place in the batch decides its time; see `penstock.events.batch_order`.
+    that its position in the batch decides its time; see `penstock.events.batch_order`.
     """
 
     website_id: WebsiteId

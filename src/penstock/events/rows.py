@@ -36,8 +36,9 @@ def event_row(
 ) -> str:
     """Return an event's row as JSON.
 
-    batch_ms: the event's time, if its place in a batch decides it. Times are ISO 8601, because the
-    engine guesses whether numbers are seconds or milliseconds.
+    batch_ms: the event's time, if its position in a batch decides it.
+
+    Times are ISO 8601, because the engine guesses whether numbers are seconds or milliseconds.
     """
     occurred_at_ms = event.occurred_at_ms if batch_ms is None else batch_ms
     stated_at_ms = event.stated_at_ms if batch_ms is None else batch_ms
