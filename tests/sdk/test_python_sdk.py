@@ -159,6 +159,25 @@ def test_events_of_one_millisecond_keep_their_order(monkeypatch: pytest.MonkeyPa
         assert time_of_next_event() == expected * ms
 
 
+def test_a_visitor_funnel_counts_events_of_one_moment(
+    served: Served, options: dict[str, Any]
+) -> None:
+    names = ("moment_a", "moment_b", "moment_c")
+    funnel = {
+        "name": "Moments",
+        "countingUnit": "visitor",
+        "steps": [{"type": "Event", "value": name} for name in names],
+    }
+    created = create(served.client, "/api/funnels", funnel)
+    with sending(served, **options) as penstock:
+        for number in range(12):
+            for name in names:
+                penstock.track(name, user_id=f"moment-{number}")
+        assert penstock.flush(PATIENCE_S)
+        results = penstock.results(created["id"])
+    assert [step["count"] for step in results["aggregate"]["steps"]] == [12, 12, 12]
+
+
 def test_threads_never_share_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     set_clock(monkeypatch, AT + timedelta(days=1))
     with ThreadPoolExecutor(8) as pool:
