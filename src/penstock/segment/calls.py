@@ -116,6 +116,7 @@ def _event(raw: RawItem, canonical: bytes, context: CallContext) -> NewEvent:
         warnings=field_warnings(fields),
         is_public=not is_trusted,
         clock=clock,
+        batch=limits.batch if item.timestamp is None else None,
     )
 
 
