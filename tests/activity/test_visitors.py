@@ -178,7 +178,7 @@ def test_a_trait_selects_visitors_by_their_user_of_today(workspace):
         names = sorted(record["userId"] or "" for record in page["data"])
         assert names == [f"user {name}" for name in expected], query
         assert page["total"] == len(expected), query
-    identify(workspace, "a", "user a", traits={"seats": 9})
+    identify(workspace, "a", "user a", traits={"seats": 9, "plan": None})
     assert listed(workspace, trait="plan", traitValue="pro")["total"] == 0
     send(workspace, visitorId="phone")
     identify(workspace, "phone", "user b")

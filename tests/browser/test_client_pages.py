@@ -111,6 +111,20 @@ def test_hash_routes_are_pages_by_option(shop: Shop, attributes: str, names: lis
     assert shop.names() == names
 
 
+def test_a_long_address_referrer_and_title_are_cut_and_lose_no_event(shop: Shop) -> None:
+    page = shop.open(before=r"document.title = '\u00e4'.repeat(2699) + '\ud83d\ude00'.repeat(9)")
+    address = f"/{'p' * 3_000}?{'x' * 9_000}&utm_source=mail&{'y' * 9_000}"
+    for path in (address, "/next"):
+        page.evaluate("(path) => history.pushState({}, '', path)", path)
+    shop.flush(page, 3)
+    first, long, last = shop.sent
+    assert first["title"] == "ä" * 2_699 + "…"
+    assert (long["url"], long["url"][-1]) == (f"{SITE}{address}"[:16_000] + "…", "…")
+    assert "utm_source=mail" in long["url"]
+    assert last["referrer"] == f"{SITE}{address}"[:2_700] + "…"
+    assert shop.names() == ["/", "/" + "p" * 1_998 + "…", "/next"]
+
+
 OTHER_VALUES = pytest.mark.full("other values")
 
 ODD_VALUES = {

@@ -116,6 +116,20 @@ def test_an_export_of_another_product_is_imported_in_the_selected_format(
     assert_accessible(signed_in)
 
 
+def test_a_file_of_another_product_may_have_a_time_zone(signed_in, account, website, watch):
+    open_dialog(signed_in)
+    zone = signed_in.get_by_label("Time zone")
+    expect(zone).to_be_hidden()
+    choose(signed_in, FILES["mixpanel"](), "export.json")
+    expect(signed_in.get_by_label("Format")).to_have_value("mixpanel")
+    zone.fill("Europe/Berlin")
+    signed_in.get_by_role("button", name="Check the file").press("Enter")
+    expect(signed_in.get_by_text("Ready to import")).to_be_visible()
+    [job] = account.client.get("/api/imports").json()["data"]
+    summary = account.client.get(f"/api/imports/{job['id']}/summary").json()
+    assert summary["firstEventAt"] == "2024-05-01T08:00:00.000Z"
+
+
 def test_a_csv_file_with_an_ambiguous_header_is_refused(signed_in, account, website, watch):
     check(signed_in, b"day,day\n2024-05-01,bought\n", "days.csv")
     expect(signed_in.get_by_label("Format")).to_have_value("csv")

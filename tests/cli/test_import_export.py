@@ -144,8 +144,10 @@ def fill(service):
         assert answer.json()["accepted"] == len(own), answer.text
     for number, plan in enumerate(("pro", "basic", "pro"), start=1):
         person = {"websiteId": sites[0], "visitorId": f"device-{number}"}
-        traits = {"userId": f"user-{number}", "traits": {"plan": plan}}
-        assert client.post("/api/identify", json={**person, **traits}).status_code == 200
+        user = f"user-{number}"
+        for stated in ({"city": "Bonn"}, {"plan": plan, "city": None}):
+            sent = client.post("/api/identify", json={**person, "userId": user, "traits": stated})
+            assert sent.status_code == 200
     save_cohorts(client, sites[0])
 
 
@@ -245,7 +247,11 @@ def merged_visitors(service):
     query = {"websiteId": site, "format": "ndjson"}
     lines = service.client.get("/api/exports/identities", params=query).text.splitlines()
     return {
-        (row["visitor_id"], row["canonical_id"], row["user_id"], json.dumps(row["traits"]))
+        (
+            *(row[name] for name in ("visitor_id", "canonical_id", "user_id")),
+            json.dumps(row["traits"]),
+            json.dumps(row["trait_times"], sort_keys=True),
+        )
         for row in map(json.loads, lines)
     }
 

@@ -88,3 +88,30 @@ def test_equal_times_is_a_field_of_visitor_funnels(scene: Scene) -> None:
     attempts = {"countingUnit": "attempt", "attemptProperty": "a", "equalTimes": "inStepOrder"}
     answer = scene.client.post("/api/funnels", json={**body, **attempts})
     assert faults(answer) == ["equalTimes not_allowed"]
+
+
+@pytest.mark.usefixtures("warehouse")
+def test_a_report_whose_units_fail_by_equal_times_names_the_way_out(scene: Scene) -> None:
+    for number in range(3):
+        scene.story("0/A 0/B 0/C", visitor=f"v-{number}", attempt=f"a-{number}")
+    scene.story("0/A 1/B", visitor="slow", attempt="slow")
+
+    def notes(**definition: Json) -> list[str]:
+        funnel = scene.funnel("A", "B", "C", conversionWindowSeconds=HOUR_S, **definition)
+        coverage = scene.results(funnel)["coverage"]
+        codes = coverage["noteCodes"]
+        return [
+            note
+            for note, code in zip(coverage["notes"], codes, strict=True)
+            if code == "equal_times"
+        ]
+
+    [note] = notes()
+    assert note.startswith("Most of the 4 visitors that did not complete have events at equal")
+    assert note.endswith("(equalTimes: inStepOrder).")
+    assert notes(equalTimes="inStepOrder") == []
+    [note] = notes(countingUnit="attempt", attemptProperty="attempt")
+    assert note.endswith("sequence property (sequenceProperty).")
+    for number in range(6):
+        scene.story("0/A", visitor=f"other-{number}", attempt=f"other-{number}")
+    assert notes() == [], "most of them fail for another reason"

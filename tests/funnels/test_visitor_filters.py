@@ -113,9 +113,9 @@ def test_traits_are_those_of_the_canonical_visitor_and_the_newest_hold(plans: Sc
     assert entered(plans, funnel_id, is_(PLAN, "pro")) == 1
     identify(plans, "u-ann", "cid")  # Cid is Ann: one visitor, whose events are all hers
     assert by_cohort(plans.results(funnel_id, breakdown=PLAN), PLAN) == {"pro": 1, 5: 1}
-    identify(plans, "u-ann", "ann-2", plan="basic")  # replaces all traits
+    identify(plans, "u-ann", "ann-2", plan="basic")  # keeps her age
     report = plans.results(funnel_id, breakdown=f"{PLAN},$trait.age")
-    assert by_cohort(report, PLAN, "$trait.age") == {("basic", None): 1, (5, None): 1}
+    assert by_cohort(report, PLAN, "$trait.age") == {("basic", 30): 1, (5, None): 1}
     assert entered(plans, funnel_id, is_(PLAN, "pro")) == 0
 
 

@@ -170,12 +170,15 @@ def test_websites_share_visitors_only_within_an_identity_scope(workspace: Tenant
     assert visitor_of(app, userId="u") == "v"
 
 
-def test_the_last_traits_replace_earlier_ones(identify: SendClaim, services: Services) -> None:
-    identify("v", "u", traits={"plan": "free", "since": 2020})
+def test_the_last_value_of_a_trait_holds_and_null_removes_it(
+    identify: SendClaim, services: Services
+) -> None:
+    identify("v", "u", traits={"plan": "free", "since": 2020, "seats": 5})
     identify("v", "u")
-    identify("v", "u", traits={"plan": "pro"})
+    identify("v", "u", traits={"plan": "pro", "seats": None})
     with services.database.read() as db:
-        assert db.execute(select(user_links.c.traits)).scalar_one() == {"plan": "pro"}
+        traits = db.execute(select(user_links.c.traits)).scalar_one()
+    assert traits == {"plan": "pro", "since": 2020}
 
 
 def test_without_a_key_identify_returns_only_what_was_sent(

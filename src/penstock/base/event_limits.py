@@ -5,6 +5,10 @@ MAX_EVENT_BYTES = 64 * 1024
 MAX_EVENT_VALUES = 10_000
 """Maximum number of JSON values in the text of one event, nested ones included."""
 MAX_BATCH_EVENTS = 1000
+MAX_IMPORT_REJECTS = 10_000
+"""Default number of rejected lines from which an import ends, if most of its lines are rejected."""
+MAX_IMPORT_REJECTED_PERCENT = 50
+"""Default share of rejected lines, in percent, beyond which they end an import."""
 MAX_ID_BYTES = 200
 """Maximum length of an ID that a client sends, in bytes."""
 MAX_NAME_CHARS = 200

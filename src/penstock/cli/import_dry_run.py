@@ -16,8 +16,9 @@ from penstock.cli.progress import Progress, progress
 from penstock.events.imports.dry_runs.schema import ImportSummaryRecord
 from penstock.events.imports.dry_runs.summaries import summarise
 from penstock.events.imports.formats.reader import Reader, ReaderLimits, Row
+from penstock.events.imports.formats.schema import ImportMapping
 from penstock.settings import Limits
-from penstock.web.pages.funnels.first_funnel import first_funnel
+from penstock.web.pages.funnels.first_funnel import equal_times_note, first_funnel
 
 _MAX_LISTED = 20
 _FEWEST_STEPS = 2
@@ -35,17 +36,22 @@ _WEBSITE = Website(
 """A placeholder for the website that the events would belong to."""
 
 
-def try_file(file: Path, reader: Reader) -> bool:
-    """Print what an import of the file would do. Returns whether every line would be accepted."""
-    limits = ReaderLimits(MAX_EVENT_BYTES, Limits().max_import_inflated_bytes)
+def try_file(file: Path, reader: Reader, mapping: ImportMapping | None, timezone: str) -> bool:
+    """Print what an import of the file would do. Returns whether every line would be accepted.
+
+    mapping: the uses of the columns of a table. timezone: time zone of local times of a product.
+    """
+    limits = ReaderLimits(
+        MAX_EVENT_BYTES, Limits().max_import_inflated_bytes, is_dry_run=True, timezone=timezone
+    )
     with progress() as bar:
-        rows = _with_progress(reader.rows(file, limits), bar, file.stat().st_size)
-        summary = summarise(rows, _WEBSITE, system_clock())
+        rows = with_progress(reader.rows(file, limits), bar, file.stat().st_size)
+        summary = summarise(rows, _WEBSITE, system_clock(), mapping)
     _print_summary(summary)
     return summary.error is None and not summary.rejected
 
 
-def _with_progress(rows: Iterator[Row], bar: Progress, total: int) -> Iterator[Row]:
+def with_progress(rows: Iterator[Row], bar: Progress, total: int) -> Iterator[Row]:
     for row in rows:
         bar.update("Reading", row.bytes_read, total)
         yield row
@@ -72,6 +78,13 @@ def _print_summary(summary: ImportSummaryRecord) -> None:
         field = f"{reason.field}: " if reason.field else ""
         lines = count_of(reason.lines, "line")
         print(f"  {lines}, the first is line {reason.first_line:,}. {field}{reason.message}")
+    for warning in summary.warnings:
+        print(f"Warning, {count_of(warning.lines or 0, 'line')}: {warning.message}")
+    if summary.other_date_format:
+        print(
+            "Warning: Every date can be read with the day or the month first. If they are "
+            f"{summary.other_date_format}, correct the format in the mapping."
+        )
     if summary.has_reached_limit:
         print("The file has very many names, IDs or values. What follows covers a part of them.")
     if summary.event_names:
@@ -87,7 +100,7 @@ def _print_summary(summary: ImportSummaryRecord) -> None:
         )
     _print_first_funnel(summary)
     if summary.error is not None:
-        warn(f"the file cannot be read after line {summary.lines_read:,}: {summary.error}")
+        warn(f"the import would fail after line {summary.lines_read:,}: {summary.error}")
 
 
 def _print_first_funnel(summary: ImportSummaryRecord) -> None:
@@ -100,4 +113,6 @@ def _print_first_funnel(summary: ImportSummaryRecord) -> None:
     values |= {"name": "First funnel", "countingUnit": str(definition["countingUnit"])}
     print("A first funnel. After the import, save it as funnels.yml, and run: ", end="")
     print("penstock apply funnels.yml")
+    if note := equal_times_note(summary, attempt):
+        print(f"# {printable(note)}")
     print(yaml.safe_dump({"funnels": [values]}, sort_keys=False, allow_unicode=False), end="")

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import httpx
 
@@ -118,7 +118,7 @@ def _import(client: httpx.Client, folder: Path, manifest: Manifest, bar: Progres
     for read_files in (_event_files, _identity_files):
         for old_id, new_id in websites.items():
             files = [file for file in manifest.files if file.website_id == old_id]
-            for name, lines in read_files(folder, manifest.file_format, files):
+            for name, lines in read_files(folder, manifest, files):
                 totals = totals.plus(_import_lines(client, new_id, name, lines, bar))
     # A saved list has only visitors that are stored.
     _create_cohorts(client, folder, websites)
@@ -275,7 +275,7 @@ def _replace_internal_traffic(client: httpx.Client, folder: Path) -> None:
 
 
 def _event_files(
-    folder: Path, file_format: RowFormat, files: list[ExportedFile]
+    folder: Path, manifest: Manifest, files: list[ExportedFile]
 ) -> Iterator[tuple[str, Iterator[bytes]]]:
     """Yield the imports with a website's events: a name and the lines of each."""
     days: list[ExportedFile] = []
@@ -285,22 +285,22 @@ def _event_files(
         following = events[index + 1].bytes if index + 1 < len(events) else 0
         is_full = sum(day.bytes for day in days) + following > _FILE_BYTES // 8
         if is_full or index + 1 == len(events):
-            yield f"events-{days[0].day}-{days[-1].day}", _event_lines(folder, file_format, days)
+            yield f"events-{days[0].day}-{days[-1].day}", _event_lines(folder, manifest, days)
             days = []
 
 
 def _identity_files(
-    folder: Path, file_format: RowFormat, files: list[ExportedFile]
+    folder: Path, manifest: Manifest, files: list[ExportedFile]
 ) -> Iterator[tuple[str, Iterator[bytes]]]:
     """Yield the import with the users and merges of a website and those that share its visitors."""
     for file in files:
         if file.table == "identities" and file.rows:
-            yield "identities", _identity_lines(folder, file_format, file)
+            yield "identities", _identity_lines(folder, manifest, file)
 
 
-def _event_lines(folder: Path, file_format: RowFormat, days: list[ExportedFile]) -> Iterator[bytes]:
+def _event_lines(folder: Path, manifest: Manifest, days: list[ExportedFile]) -> Iterator[bytes]:
     for day in days:
-        for row in read_rows(folder / day.path, file_format):
+        for row in read_rows(folder / day.path, manifest.file_format):
             fields = {
                 _camel(name): value
                 for name, value in row.items()
@@ -311,10 +311,13 @@ def _event_lines(folder: Path, file_format: RowFormat, days: list[ExportedFile])
             yield f'{line[:-1]}, "properties": {row["properties"] or "{}"}}}\n'.encode()
 
 
-def _identity_lines(folder: Path, file_format: RowFormat, file: ExportedFile) -> Iterator[bytes]:
-    """Yield a line for each visitor: first the canonical visitors, then those merged into them."""
+def _identity_lines(folder: Path, manifest: Manifest, file: ExportedFile) -> Iterator[bytes]:
+    """Yield a line for each visitor: first the canonical visitors, then those merged into them.
+
+    Each further time at which traits of a user were stated has its own line.
+    """
     for is_canonical in (True, False):
-        for row in read_rows(folder / file.path, file_format):
+        for row in read_rows(folder / file.path, manifest.file_format):
             if (row["visitor_id"] == row["canonical_id"]) is not is_canonical or not row["user_id"]:
                 continue
             line = {
@@ -322,10 +325,21 @@ def _identity_lines(folder: Path, file_format: RowFormat, file: ExportedFile) ->
                 "userId": row["user_id"],
                 "visitorIds": [row["visitor_id"]],
             }
-            traits = row["traits"]
-            if traits:
-                line["traits"] = json.loads(traits) if isinstance(traits, str) else traits
-            yield json.dumps(line).encode() + b"\n"
+            traits = _object(row["traits"])
+            # Exports of earlier versions have no times.
+            times = _object(row.get("trait_times")) or dict.fromkeys(traits, manifest.finished_at)
+            stated: dict[str, Record] = {}
+            for name, time in times.items():
+                stated.setdefault(time, {})[name] = traits.get(name)
+            lines = [line | {"timestamp": time, "traits": own} for time, own in stated.items()]
+            for each in lines or [line]:
+                yield json.dumps(each).encode() + b"\n"
+
+
+def _object(cell: Any) -> Record:
+    """Return a JSON object in a cell; empty if there is none."""
+    value: Record | None = json.loads(cell) if isinstance(cell, str) and cell else cell
+    return value or {}
 
 
 def _import_lines(

@@ -35,8 +35,16 @@ from penstock.cli.progress import every_few_seconds, progress, still_running
 from penstock.events.imports.content import problem_of_head
 from penstock.events.imports.formats.reader import HEAD_BYTES, Reader, ReaderLimits
 from penstock.events.imports.formats.schema import ImportMapping
-from penstock.events.imports.formats.table import READERS, reader_named, reader_of_file
+from penstock.events.imports.formats.table import (
+    READERS,
+    reader_named,
+    reader_of_file,
+    timezone_fault,
+)
+from penstock.events.imports.model import MAX_STORED_REJECTS
 from penstock.exports.storage import SCHEME
+from penstock.http.period import known_timezone
+from penstock.http.schema import RuleBroken
 
 _FORMATS = " ".join(f"{reader.description} ({', '.join(reader.endings)})." for reader in READERS)
 _EXPORT = "penstock"
@@ -49,6 +57,14 @@ def _source(name: str) -> Reader | str:
     if name not in _NAMES:
         fail(f"--from: Must be {listed(_NAMES, 'or')}.", WRONG_USE)
     return name if name == _EXPORT else reader_named(name)
+
+
+def _timezone(name: str) -> str:
+    """Parse `--timezone`."""
+    try:
+        return known_timezone(name)
+    except RuleBroken as error:
+        fail(f"--timezone: {error}", WRONG_USE)
 
 
 def _file_or_bucket(text: str) -> Path | str:
@@ -107,6 +123,16 @@ def import_file(
             "to the file that --map names, or to FILE.mapping.toml.",
         ),
     ] = False,
+    timezone: Annotated[
+        str | None,
+        typer.Option(
+            help="Time zone of times without an offset in a file of another product, such as "
+            "Europe/Berlin, and of the project for mixpanel. Default: UTC.",
+            parser=_timezone,
+            metavar="ZONE",
+            show_default=False,
+        ),
+    ] = None,
     is_dry_run: Annotated[
         bool,
         typer.Option(
@@ -148,6 +174,7 @@ def import_file(
             Path(mapping_source)
             if mapping_source
             else files[0].with_name(f"{files[0].name}.mapping.toml"),
+            timezone,
         )
         return
     mapping = None if mapping_source is None else find_mapping(mapping_source, url, api_key)
@@ -156,21 +183,20 @@ def import_file(
         reader = source or reader_of_file(file.name)
         if mapping is not None and reader.mapped is None:
             fail(f"--map: The format {reader.name} needs no mapping.", WRONG_USE)
+        if timezone is not None and (fault := timezone_fault(reader)) is not None:
+            fail(f"--timezone: {fault.message}", WRONG_USE)
         if len(files) > 1:
             print(f"{file}:")
         reads_file = reader_named(reader.name, mapping)
         with file.open("rb") as content:
             problem = problem_of_head(content.read(2 * HEAD_BYTES), reads_file)
         if problem is not None:
-            if "--from" not in problem:
-                names = listed([each.name for each in READERS if each is not reader], "or")
-                problem = f"{problem} To read another format, name it with --from: {names}."
             warn(problem)
             is_complete.append(False)
         elif website is None or is_dry_run:
-            is_complete.append(try_file(file, reads_file))
+            is_complete.append(try_file(file, reads_file, mapping, timezone or "UTC"))
         else:
-            is_complete.append(_import(file, website, reader, mapping, url, api_key))
+            is_complete.append(_import(file, website, reader, mapping, timezone, url, api_key))
     if not all(is_complete):
         raise typer.Exit(FAILED)
 
@@ -180,6 +206,7 @@ def _import(
     website: str,
     reader: Reader,
     mapping: ImportMapping | None,
+    timezone: str | None,
     url: str,
     api_key: str,
 ) -> bool:
@@ -194,7 +221,7 @@ def _import(
         if job is not None:
             print("An earlier run has uploaded this file; this run waits for its import.")
         else:
-            job = upload(client, file, reader, website, bar, mapping)
+            job = upload(client, file, reader, website, bar, mapping, timezone)
         job = wait_for(client, job, bar)
         with every_few_seconds(still_running("Fetching rejected lines")):
             rejected = _write_rejects(client, job, file, reader_named(reader.name, mapping))
@@ -274,9 +301,12 @@ def _print_summary(job: Record, rejected: Path | None) -> bool:
         first, last = (utc_time(parse_time(job[name])) for name in ("firstEventAt", "lastEventAt"))
         print(f"They occurred from {first} to {last}.")
     for warning in job["warnings"]:
-        print(f"Warning: {warning['message']}")
+        lines = "" if warning["lines"] is None else f", {count_of(warning['lines'], 'line')}"
+        print(f"Warning{lines}: {warning['message']}")
     if rejected is not None:
         print(f"Rejected lines and reasons: {rejected}")
+        if job["rejected"] > MAX_STORED_REJECTS:
+            print(f"This file has the first {MAX_STORED_REJECTS:,} of them.")
     if job["state"] == "cancelled":
         warn(f"the import was cancelled after line {job['linesRead']:,}")
     if job["state"] == "failed":

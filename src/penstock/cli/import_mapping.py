@@ -3,25 +3,37 @@
 import json
 import sys
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from penstock.base.errors import PenstockError
 from penstock.base.hidden_text import printable
 from penstock.cli.client import listed_records, service_client
+from penstock.cli.import_dry_run import with_progress
 from penstock.cli.options import WRONG_USE, fail
+from penstock.cli.progress import progress
 from penstock.events.imports.formats.guesses import guess_mapping
-from penstock.events.imports.formats.reader import Reader, ReaderLimits, Sample, UnreadableFile
+from penstock.events.imports.formats.reader import (
+    DateOrder,
+    Reader,
+    ReaderLimits,
+    Sample,
+    UnreadableFile,
+)
 from penstock.events.imports.formats.schema import (
     FIELDS,
     CompleteMapping,
     ImportMapping,
     MappedColumn,
+    Use,
 )
+from penstock.events.imports.formats.times import common_order, swapped_format
 from penstock.http.bodies import parse_model
 
 _SHOWN_ROWS, _SHOWN_COLUMNS, _SHOWN_CHARS = 5, 8, 18
 _SHOWN_VALUES, _SHOWN_VALUE_CHARS = 3, 40
+_EITHER_ORDER = "every date can be read with the day or the month first."
 _HELP = f"""\
 # The columns of {{file}}, with their first values and what we guess that they contain.
 # Correct the guesses, then run: penstock import {{file}} --map {{mapping}} --website web_...
@@ -74,8 +86,11 @@ def read_mapping(path: Path) -> CompleteMapping:
         fail("\n  ".join([f"{path}:", *(faults or [error.detail])]), WRONG_USE)
 
 
-def guess(file: Path, reader: Reader, target: Path) -> None:
-    """Print the first rows of a table, and write the guessed mapping."""
+def guess(file: Path, reader: Reader, target: Path, timezone: str | None) -> None:
+    """Print the first rows of a table, and write the guessed mapping.
+
+    timezone: the time zone of its times; None if it is not known.
+    """
     if reader.sample is None:
         fail(f"--guess-mapping: The format {reader.name} needs no mapping.", WRONG_USE)
     if target.exists():
@@ -84,17 +99,43 @@ def guess(file: Path, reader: Reader, target: Path) -> None:
         sample = reader.sample(file, ReaderLimits(sys.maxsize, sys.maxsize))
     except UnreadableFile as error:
         fail(f"{file}: {error}", WRONG_USE)
-    mapping = guess_mapping(sample)
-    target.write_text(_mapping_toml(mapping, sample, file, target), "utf-8")
+    mapping, is_either = _with_date_order(guess_mapping(sample), file, reader)
+    mapping = mapping.model_copy(update={"timezone": timezone or mapping.timezone})
+    target.write_text(_mapping_toml(mapping, sample, file, target, is_either), "utf-8")
     _print_rows(sample)
     print()
     for column in mapping.columns:
         print(f"{_cell(column.column or '(no name)'):<{_SHOWN_CHARS}}  {_described(column)}")
     print()
+    if is_either:
+        print(f"Check the format: {_EITHER_ORDER}")
     for gap in mapping.gaps():
         print(f"Still missing: {gap.message}")
     print(f"Wrote the guess to {target}. Correct it, then run:")
     print(f"penstock import {file} --map {target} --dry-run")
+
+
+def _with_date_order(
+    mapping: ImportMapping, file: Path, reader: Reader
+) -> tuple[ImportMapping, bool]:
+    """Choose the order of day and month that all rows of the file allow.
+
+    Returns the mapping, and whether all rows allow both orders.
+    """
+    swapped = swapped_format(mapping.time_format)
+    if swapped is None or reader.mapped is None:
+        return mapping, False
+    orders = set[DateOrder]()
+    limits = ReaderLimits(sys.maxsize, sys.maxsize, is_dry_run=True)
+    with progress() as bar, suppress(UnreadableFile):
+        rows = reader.mapped(mapping).rows(file, limits)
+        for row in with_progress(rows, bar, file.stat().st_size):
+            if row.date_order is not None:
+                orders.add(row.date_order)
+    order = common_order(orders)
+    if order is DateOrder.SWAPPED:
+        mapping = mapping.with_time_format(swapped)
+    return mapping, order is DateOrder.EITHER
 
 
 def _described(column: MappedColumn) -> str:
@@ -124,13 +165,17 @@ def _cell(text: str, limit: int = _SHOWN_CHARS) -> str:
     return shown if len(text) <= limit else f"{shown[:-1]}…"
 
 
-def _mapping_toml(mapping: ImportMapping, sample: Sample, file: Path, target: Path) -> str:
+def _mapping_toml(
+    mapping: ImportMapping, sample: Sample, file: Path, target: Path, is_either: bool
+) -> str:
     names = {"file": _cell(file.name, 200), "mapping": _cell(target.name, 200)}
     lines = [_HELP.format(**names), "columns = ["]
     for index, column in enumerate(mapping.columns):
         values = [_text(row[index]) for row in sample.rows if index < len(row)]
         shown = [_cell(value, _SHOWN_VALUE_CHARS) for value in values if value][:_SHOWN_VALUES]
         lines.append(f"  # {' | '.join(shown) or '(empty)'}")
+        if is_either and column.use is Use.TIME:
+            lines.append(f"  # Check the format: {_EITHER_ORDER}")
         fields = column.model_dump(mode="json", exclude_none=True)
         pairs = ", ".join(f"{name} = {_toml_text(value)}" for name, value in fields.items())
         lines.append(f"  {{ {pairs} }},")

@@ -27,6 +27,7 @@ def upload(
     website: str,
     bar: Progress,
     mapping: ImportMapping | None = None,
+    timezone: str | None = None,
 ) -> Record:
     total = file.stat().st_size
 
@@ -43,6 +44,8 @@ def upload(
     query = {"websiteId": website, "fileName": name, "format": reader.name}
     if mapping is not None:
         query["mapping"] = mapping.model_dump_json(exclude_defaults=True)
+    if timezone is not None:
+        query["timezone"] = timezone
     return record_of(client.post("/api/imports", params=query, content=chunks(), headers=headers))
 
 

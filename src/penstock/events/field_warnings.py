@@ -14,6 +14,11 @@ COUNTRY_NOT_ISO = Notice(
     "country_not_iso",
     "country is not a two-letter code of ISO 3166-1, such as DE. It was stored as sent.",
 )
+TEXT_CUT = Notice(
+    "text_cut",
+    "A path, URL, referrer, title or campaign parameter was longer than its limit. It was cut, and "
+    "ends with ….",
+)
 
 _IDS = (
     *("visitorId", "userId", "eventId", "transactionId", "externalSessionId"),

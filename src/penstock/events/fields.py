@@ -120,17 +120,17 @@ def _path(value: str) -> str:
 
 
 def _page_path(value: str) -> str:
-    """Return the canonical path and check its length.
-
-    Only the canonical length counts: browsers send nine characters for one Japanese character.
-    """
     if not value.startswith("/"):
         raise RuleBroken("not_a_path", "Must begin with a slash, such as /pricing.")
-    return valid_text(page_path(value), MAX_PATH_CHARS)
+    return page_path(value)
 
 
 def _text(value: str) -> str:
     return valid_text(value, MAX_STRING_BYTES, "bytes") if value else value
+
+
+def _long_text(value: str) -> str:
+    return valid_text(value, MAX_EVENT_BYTES, "bytes") if value else value
 
 
 def _known_website(value: str, info: ValidationInfo[EventValidationContext]) -> str:
@@ -325,10 +325,13 @@ PagePath = Annotated[
     Field(json_schema_extra={"pattern": "^/"}),
     Plain(_PlainPath, lambda value, _: _page_path(value)),
 ]
-"""A normalised page path."""
+"""A normalised page path of any length. `name_and_columns` cuts it."""
 
 Text = Annotated[str, AfterValidator(_text), Plain(_PlainText)]
 """Free text, up to 8 KB."""
+
+DescriptiveText = Annotated[str, AfterValidator(_long_text), Plain(_PlainText)]
+"""Free text of any length, which must not cost the event. `name_and_columns` cuts it."""
 
 Timestamp = Annotated[
     int,

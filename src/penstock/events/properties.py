@@ -26,13 +26,9 @@ def property_faults(properties: Mapping[str, Any]) -> list[Fault]:
     checker = _PropertyChecker()
     checker.check_members(properties.items(), 1)
     if checker.keys > MAX_PROPERTY_KEYS:
-        return [too_many_keys(), *checker.faults][:MAX_FAULTS]
+        message = f"At most {MAX_PROPERTY_KEYS} keys are allowed, nested ones included."
+        return [Fault("", "too_many_keys", message), *checker.faults][:MAX_FAULTS]
     return checker.faults
-
-
-def too_many_keys(field: str = "") -> Fault:
-    message = f"At most {MAX_PROPERTY_KEYS} keys are allowed, nested ones included."
-    return Fault(field, "too_many_keys", message)
 
 
 def _is_simple(properties: Mapping[str, Any]) -> bool:

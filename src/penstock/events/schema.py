@@ -13,7 +13,7 @@ from pydantic import (
     field_validator,
 )
 
-from penstock.base.event_limits import MAX_BATCH_EVENTS, MAX_PATH_CHARS
+from penstock.base.event_limits import MAX_BATCH_EVENTS
 from penstock.base.paths import path_of_url, split_url
 from penstock.events.device_clock import by_server_clock, clock_reading
 from penstock.events.fields import (
@@ -21,6 +21,7 @@ from penstock.events.fields import (
     ClockReading,
     Count,
     Currency,
+    DescriptiveText,
     EventName,
     EventValidationContext,
     KnownWebsite,
@@ -29,7 +30,6 @@ from penstock.events.fields import (
     PastTimestamp,
     Properties,
     SentId,
-    Text,
     Timestamp,
     future_error,
 )
@@ -123,11 +123,8 @@ def _check_url(path: str | None, url: str | None, item_type: Any) -> None:
         raise RuleBroken("nul_character", "Must not contain the NUL character (%00).")
     if path is not None:
         return
-    path = path_of_url(split_url(url))
-    if path is None and item_type == "pageview":
+    if item_type == "pageview" and path_of_url(split_url(url)) is None:
         raise RuleBroken("not_a_url", "Must be an absolute URL, or send path instead.")
-    if path is not None and len(path) > MAX_PATH_CHARS:
-        raise RuleBroken("too_long", f"The path may have at most {MAX_PATH_CHARS:,} characters.")
 
 
 def _require_past(
@@ -161,7 +158,10 @@ _UTM = "Campaign parameter; by default, the one in `url`."
 
 
 class TrackedItem(Input):
-    """A page view has `path` (or `url`), a screen view has `screen`, other types have `name`."""
+    """A page view has `path` (or `url`), a screen view has `screen`, other types have `name`.
+
+    A path, URL, referrer, title or campaign parameter over its limit is cut, with a warning.
+    """
 
     type: Annotated[
         Literal["pageview", "screenview", "event", "transaction"],
@@ -177,14 +177,16 @@ class TrackedItem(Input):
     properties: Annotated[
         Properties | None, Field(description="Properties of the event, such as an attempt ID.")
     ] = None
-    url: Annotated[Text | None, Field(description="Absolute URL of the page.")] = None
-    referrer: Annotated[Text | None, Field(description="URL that led to the page.")] = None
-    title: Annotated[Text | None, Field(description="Title of the page.")] = None
-    utm_source: Annotated[Text | None, Field(description=_UTM)] = None
-    utm_medium: Annotated[Text | None, Field(description=_UTM)] = None
-    utm_campaign: Annotated[Text | None, Field(description=_UTM)] = None
-    utm_content: Annotated[Text | None, Field(description=_UTM)] = None
-    utm_term: Annotated[Text | None, Field(description=_UTM)] = None
+    url: Annotated[DescriptiveText | None, Field(description="Absolute URL of the page.")] = None
+    referrer: Annotated[DescriptiveText | None, Field(description="URL that led to the page.")] = (
+        None
+    )
+    title: Annotated[DescriptiveText | None, Field(description="Title of the page.")] = None
+    utm_source: Annotated[DescriptiveText | None, Field(description=_UTM)] = None
+    utm_medium: Annotated[DescriptiveText | None, Field(description=_UTM)] = None
+    utm_campaign: Annotated[DescriptiveText | None, Field(description=_UTM)] = None
+    utm_content: Annotated[DescriptiveText | None, Field(description=_UTM)] = None
+    utm_term: Annotated[DescriptiveText | None, Field(description=_UTM)] = None
 
     @classmethod
     def check_between_fields(cls, item: Any, context: EventValidationContext) -> None:
@@ -303,7 +305,7 @@ class Identify(Input):
     visitor_id: Annotated[SentId, Field(description=_DEVICE)]
     user_id: Annotated[SentId, Field(description="Your own ID for the user.")]
     traits: Annotated[
-        Properties | None, Field(description="Traits of the user. They replace earlier traits.")
+        Properties | None, Field(description="Traits of the user. Other traits stay; null removes.")
     ] = None
     user_hash: Annotated[
         str | None,

@@ -42,7 +42,7 @@ from penstock.events.validation import RawItem, validate
 from penstock.http.bodies import compute_on, is_light, parse_object
 from penstock.http.lists import EVENT_LIST, UnreadList, parse_object_with_list
 from penstock.http.rate_limiter import RateLimiter
-from penstock.identity.model import Claim, Resolution, redact
+from penstock.identity.model import Claim, Resolution, StatedTraits, redact
 from penstock.identity.trust import claim_trust
 
 ship_rows = store.put_rows_in_outbox
@@ -191,7 +191,7 @@ class EventService:
                 website.scope_id,
                 request.visitor_id,
                 request.user_id,
-                request.traits,
+                None if request.traits is None else StatedTraits(request.traits),
                 trust,
                 website.id,
             )

@@ -63,7 +63,7 @@ def tracked_event(
     assert website is not None  # `KnownWebsite` guarantees this.
     require_own_website(website, context)
     source = Source.APP if website.kind is WebsiteKind.MOBILE else Source.BROWSER
-    name, columns = name_and_columns(item)
+    name, columns, text_warnings = name_and_columns(item)
     if item.session_id is not None:
         columns["session_id"] = item.session_id
     stated_at_ms, clock = context.now_ms, None
@@ -93,7 +93,7 @@ def tracked_event(
         client_event_id=item.dedupe_key,
         columns=columns | user_agent_columns(user_agent, source),
         properties=item.properties or {},
-        warnings=field_warnings(raw),
+        warnings=field_warnings(raw) + text_warnings,
         dropped_before=item.dropped_before or 0,
         is_public=is_public,
         clock=clock,

@@ -3,16 +3,22 @@
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from operator import attrgetter
+from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote
 
+from penstock.base.cut_texts import cut_path, cut_text
 from penstock.base.errors import Fault
 from penstock.base.paths import path_of_url, split_url
+from penstock.events.field_warnings import TEXT_CUT
 from penstock.events.schema import TrackedItem
 from penstock.events.validation import RawItem
+from penstock.identity.model import Notice
 
 _UTM = ("utm_source", "utm_medium", "utm_campaign", "utm_content", "utm_term")
 _COLUMNS = ("url", "title", "referrer", *_UTM)
-"""Fields that are stored as they are, in columns with the same names."""
+"""Fields that are stored, cut if necessary, in columns with the same names."""
+_MAX_CACHED_CHARS = 2_000
+"""Maximum length of a query or an address whose parts are remembered."""
 _values_of_columns = attrgetter(*_COLUMNS)
 _NAME_FIELDS: Mapping[str, str] = {
     "pageview": "path",
@@ -37,20 +43,36 @@ def has_name_for_type(raw: RawItem) -> Iterator[Fault]:
             yield Fault(other, "not_for_type", message)
 
 
-def name_and_columns(item: TrackedItem) -> tuple[str, dict[str, str]]:
-    """Return the event's name, and the warehouse columns for page, location and traffic source."""
+class ItemColumns(NamedTuple):
+    """Where an item belongs.
+
+    name: the name of its event. columns: the warehouse columns for page, location and traffic
+    source. warnings: whether one of them was cut.
+    """
+
+    name: str
+    columns: dict[str, str]
+    warnings: tuple[Notice, ...]
+
+
+def name_and_columns(item: TrackedItem) -> ItemColumns:
+    """Return the event's name and columns. Campaign parameters come from the whole URL."""
     url = None if item.url is None else split_url(item.url)
-    path = item.path or path_of_url(url) or ""
-    columns = {
+    whole_path = item.path or path_of_url(url) or ""
+    path = cut_path(whole_path)
+    sent = {
         name: value for name, value in zip(_COLUMNS, _values_of_columns(item), strict=True) if value
     }
+    if url is not None and url.query:
+        read = _campaign if len(url.query) <= _MAX_CACHED_CHARS else _campaign.__wrapped__
+        sent = {name: value for name, value in read(url.query).items() if value} | sent
+    columns = {name: cut_text(value) for name, value in sent.items()}
+    warnings = () if path == whole_path and columns == sent else (TEXT_CUT,)
     if path:
         columns["path"] = path
-    if item.referrer and (host := _host(item.referrer)):
+    if item.referrer and (host := _host(columns["referrer"])):
         columns["referrer_host"] = host
-    if url is not None and url.query:
-        columns = {name: value for name, value in _campaign(url.query).items() if value} | columns
-    return item.screen or item.name or path, columns
+    return ItemColumns(item.screen or item.name or path, columns, warnings)
 
 
 @lru_cache(maxsize=1000)

@@ -61,6 +61,7 @@ _IDENTITY_COLUMNS = {
     "user_id": Cell.TEXT,
     "merged_at": Cell.TIME,
     "traits": Cell.JSON,
+    "trait_times": Cell.JSON,
 }
 
 

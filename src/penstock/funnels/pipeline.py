@@ -12,7 +12,7 @@
 Values are passed on and never changed afterwards.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cache, partial
@@ -30,7 +30,7 @@ from penstock.base.metrics import counter
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.outcomes.service import OutcomeService
 from penstock.funnels.queries.context import QueryContext
-from penstock.funnels.queries.coverage import ReadGaps, coverage_of
+from penstock.funnels.queries.coverage import Note, ReadGaps, coverage_of
 from penstock.funnels.queries.engine import Engine, EngineRows
 from penstock.funnels.queries.parameters import (
     Selection,
@@ -306,11 +306,15 @@ class FunnelQueryRunner:
         self._run(context, build_statement, run)
 
     def coverage(
-        self, context: QueryContext, provenance: Provenance, open_windows: int
+        self,
+        context: QueryContext,
+        provenance: Provenance,
+        open_windows: int,
+        remarks: Iterable[Note] = (),
     ) -> CoverageRecord:
         """See `coverage_of`."""
         gaps = self._read_gaps(context.workspace_id, context.params.website_ids)
-        return coverage_of(context, provenance, gaps, open_windows)
+        return coverage_of(context, provenance, gaps, open_windows, remarks)
 
     def count_lost_events(self, context: QueryContext) -> int:
         """Return the number of events that clients reported as dropped in the period.

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from penstock.base.ids import ScopeId, VisitorId, WebsiteId
@@ -35,17 +36,29 @@ class Trust(IntEnum):
     """Sent by a payment provider, in signed metadata."""
 
 
+class StatedTraits(NamedTuple):
+    """Traits of a user in an identify call or in a line of a file. `traits.py` has the rules.
+
+    values: by name; null removes a trait. once: values for a user without the trait. at_ms: when
+    they were stated, in milliseconds; None for now. is_import: whether a file states them.
+    """
+
+    values: Mapping[str, Any]
+    once: Mapping[str, Any] = MappingProxyType({})
+    at_ms: int | None = None
+    is_import: bool = False
+
+
 class Claim(NamedTuple):
     """The IDs in an event or an identify call, as sent. At least one of them is set.
 
-    traits: user traits from an identify call, which replace earlier ones; None if not sent.
-    website_id: the website of an identify call; None for events.
+    traits: None if the call has none. website_id: the website of an identify call; None for events.
     """
 
     scope_id: ScopeId
     visitor_id: str | None
     user_id: str | None
-    traits: Mapping[str, Any] | None = None
+    traits: StatedTraits | None = None
     trust: Trust = Trust.BACKEND
     website_id: WebsiteId | None = None
 

@@ -15,7 +15,7 @@ the visitor absorbs no others until then.
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from penstock.base.ids import ScopeId, VisitorId
 from penstock.identity.model import (
@@ -25,6 +25,7 @@ from penstock.identity.model import (
     TOO_MANY_VISITORS,
     Claim,
     Resolution,
+    StatedTraits,
     Trust,
     is_placeholder,
 )
@@ -99,7 +100,7 @@ class IdentityResolver:
     changed_links: set[UserKey] = field(default_factory=set)
     moves: list[Move] = field(default_factory=list)
     stored_links: Mapping[UserKey, UserLink] = field(default_factory=dict)
-    traits: dict[UserKey, tuple[Trust, Mapping[str, Any]]] = field(default_factory=dict)
+    traits: dict[UserKey, list[tuple[Trust, StatedTraits]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.stored_links = dict(self.links)
@@ -140,9 +141,7 @@ class IdentityResolver:
             assert visitor_id is not None
             return Resolution(self._visitor(scope, visitor_id).canonical_id, notices=notices)
         if claim.traits is not None:
-            earlier_trust, _ = self.traits.get((scope, user_id), (Trust.NONE, {}))
-            if claim.trust >= earlier_trust:
-                self.traits[scope, user_id] = claim.trust, claim.traits
+            self.traits.setdefault((scope, user_id), []).append((claim.trust, claim.traits))
         if visitor_id is None:
             home = self._home(scope, user_id, claim.trust, new_visitor_id)
             return Resolution(home, notices=notices)

@@ -3,9 +3,10 @@
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Table, bindparam, delete, func, insert, null, update
+from msgspec import json
+from sqlalchemy import Connection, Table, bindparam, delete, insert, update
 
 from penstock.base.errors import ConcurrentUpdate
 from penstock.base.ids import ScopeId, VisitorId
@@ -19,7 +20,8 @@ from penstock.identity.resolution import (
     Visitor,
     VisitorKey,
 )
-from penstock.metadb.rows import change_rows, insert_rows, json_of_text, select_rows, select_texts
+from penstock.identity.traits import Statement, Statements, add_traits, current_traits
+from penstock.metadb.rows import change_rows, insert_rows, select_rows, select_texts
 from penstock.metadb.tables import merges, user_links, visitors
 
 RELEASED_AT_ONCE = 1_000
@@ -47,13 +49,10 @@ _UPDATE_LINK = (
 _DELETE_LINK = delete(user_links).where(*_IS_USER)
 _UPDATE_TRAITS = (
     update(user_links)
-    .where(
-        *_IS_USER,
-        user_links.c.traits.is_(null())
-        | (func.coalesce(user_links.c.traits_trust, Trust.BACKEND.value) <= bindparam("level")),
-    )
-    .values(traits=bindparam("new_traits"), traits_trust=bindparam("level"))
+    .where(*_IS_USER)
+    .values(traits=bindparam("current"), trait_statements=bindparam("statements"))
 )
+_STATEMENTS = json.Decoder(dict[str, dict[str, Statement]])
 _select_and_lock = partial(select_rows, lock=True)
 _RELEASE_VISITOR = (
     f"UPDATE visitors SET canonical_id = visitor_id, user_id = NULL, trust = {Trust.NONE.value}"  # noqa: S608
@@ -302,50 +301,69 @@ def save(connection: Connection, resolver: IdentityResolver, now_ms: int) -> Ide
         ]
         connection.execute(_UPDATE_VISITOR, changed)
     _save_links(connection, resolver, now_ms)
-    traits = _save_traits(connection, resolver)
+    traits = _save_traits(connection, resolver, now_ms)
     open_releases.add(connection, resolver.opened, now_ms, is_deletion=False)
     return IdentityChanges(save_moves(connection, resolver.moves, now_ms), traits)
 
 
-def _save_traits(connection: Connection, resolver: IdentityResolver) -> list[TraitsChange]:
+class _UserTraits(NamedTuple):
+    """The traits of a user who has a link, and the canonical visitor in the link."""
+
+    visitor_id: VisitorId
+    statements: Statements
+
+
+def _save_traits(
+    connection: Connection, resolver: IdentityResolver, now_ms: int
+) -> list[TraitsChange]:
     """Write the traits of users, and return the visitors whose traits have changed.
 
     The links must be saved. Their rows stay locked, so that later changes of the same visitor get
     higher versions. A new link without traits changes nothing, so it is not read.
     """
-    sent = sorted(resolver.traits.items())
     keys = sorted({*resolver.traits, *(resolver.changed_links & resolver.stored_links.keys())})
     before = _read_traits(connection, keys)
-    after = before
-    if sent:
-        connection.execute(
-            _UPDATE_TRAITS,
-            [
-                {"scope": scope, "user": user_id, "new_traits": dict(traits), "level": trust.value}
-                for (scope, user_id), (trust, traits) in sent
-            ],
-        )
-        after = before | _read_traits(connection, resolver.traits)
+    after = dict(before)
+    for key, calls in resolver.traits.items():
+        for trust, stated in calls if key in after else ():
+            statements = add_traits(after[key].statements, stated, trust, now_ms)
+            after[key] = after[key]._replace(statements=statements)
+    current = {key: current_traits(each.statements) for key, each in after.items()}
+    updates = [
+        {
+            "scope": key[0],
+            "user": key[1],
+            "current": current[key],
+            "statements": after[key].statements,
+        }
+        for key in keys
+        if after.get(key) != before.get(key)
+    ]
+    if updates:
+        connection.execute(_UPDATE_TRAITS, updates)
     changes: dict[VisitorKey, Mapping[str, Any]] = {}
     present: dict[VisitorKey, Mapping[str, Any]] = {}
     for key in keys:
-        scope, stored, link = key[0], resolver.stored_links.get(key), after.get(key)
-        has_moved = stored is not None and (link is None or link[0] != stored.visitor_id)
+        scope, stored, user = key[0], resolver.stored_links.get(key), after.get(key)
+        has_moved = stored is not None and (user is None or user.visitor_id != stored.visitor_id)
         if stored is not None and has_moved:
             changes[scope, stored.visitor_id] = {}
-        if link is not None and (has_moved or link != before.get(key)):
-            present[scope, link[0]] = link[1]
+        if user is not None and (
+            has_moved or current[key] != current_traits(before[key].statements)
+        ):
+            present[scope, user.visitor_id] = current[key]
     changes |= present  # A visitor may have moved from one user to another.
     return [TraitsChange(scope, VisitorId(own), each) for (scope, own), each in changes.items()]
 
 
-def _read_traits(
-    connection: Connection, keys: Collection[UserKey]
-) -> dict[UserKey, tuple[str, Mapping[str, Any]]]:
-    """Return the visitor and traits of each user who has a link, and lock the links."""
-    columns = ("user_id", "visitor_id", "CAST(traits AS TEXT) AS traits")
+def _read_traits(connection: Connection, keys: Collection[UserKey]) -> dict[UserKey, _UserTraits]:
+    """Return the traits of each user who has a link, and lock the links."""
+    columns = ("user_id", "visitor_id", "CAST(trait_statements AS TEXT) AS statements")
     rows = _select(connection, user_links, columns, keys, _select_and_lock)
-    return {key: (visitor_id, json_of_text(traits) or {}) for key, (visitor_id, traits) in rows}
+    return {
+        key: _UserTraits(visitor_id, _STATEMENTS.decode(statements) if statements else {})
+        for key, (visitor_id, statements) in rows
+    }
 
 
 def _save_links(connection: Connection, resolver: IdentityResolver, now_ms: int) -> None:

@@ -162,11 +162,6 @@ def _select(
     )
 
 
-def json_of_text(text: str | None) -> Any:
-    """Return the value of a JSON column that `select_rows` read as `CAST(... AS TEXT)`."""
-    return None if text is None else json.decode(text)
-
-
 def row_values(record: object, table: Table, *, without: Collection[str] = ()) -> dict[str, Any]:
     """Return a record's values by column. A column `x` holds the record's field `x` or `x_ms`.
 

@@ -13,7 +13,7 @@ from penstock.base.errors import Fault, Invalid
 from penstock.base.user_agent import MAX_CHARS, parse_user_agent
 from penstock.events.device_clock import by_server_clock, clock_reading
 from penstock.events.field_warnings import field_warnings
-from penstock.events.fields import EventValidationContext
+from penstock.events.fields import EventValidationContext, timestamp_ms
 from penstock.events.model import Family, Kind, NewEvent, Source, body_hash, dedupe_key
 from penstock.events.segment_fields import (
     EVENT_TYPES,
@@ -29,7 +29,8 @@ from penstock.events.segment_fields import (
 from penstock.events.tracked_item import name_and_columns
 from penstock.events.user_agent_columns import user_agent_columns
 from penstock.events.validation import RawItem, Rule, canonical_json, validate
-from penstock.identity.model import Claim
+from penstock.http.schema import RuleBroken
+from penstock.identity.model import Claim, StatedTraits
 from penstock.identity.trust import claim_trust
 from penstock.segment.model import Sender
 from penstock.segment.schema import EventCall, UserCall
@@ -86,7 +87,7 @@ def _event(raw: RawItem, canonical: bytes, context: CallContext) -> NewEvent:
     (website, is_trusted), limits = context.sender, context.limits
     fields = _event_fields(raw, context.sender)
     item = validate(fields, EventCall, _EVENT_RULES, limits, canonical)
-    name, columns = name_and_columns(item)
+    name, columns, text_warnings = name_and_columns(item)
     own_source = Source.APP if website.kind is WebsiteKind.MOBILE else Source.BROWSER
     user_agent = text(part(raw, "context").get("userAgent")) or context.user_agent
     columns |= user_agent_columns(parse_user_agent(user_agent[:MAX_CHARS]), own_source)
@@ -113,7 +114,7 @@ def _event(raw: RawItem, canonical: bytes, context: CallContext) -> NewEvent:
         client_event_id=item.message_id,
         columns=columns,
         properties=item.properties or {},
-        warnings=field_warnings(fields),
+        warnings=field_warnings(fields) + text_warnings,
         is_public=not is_trusted,
         clock=clock,
         batch=limits.batch if item.timestamp is None else None,
@@ -159,7 +160,28 @@ def _claim(raw: RawItem, context: CallContext) -> Claim | None:
     website, is_backend = context.sender
     is_signed = None if call.user_hash is None else context.is_signed(call.user_id, call.user_hash)
     trust = claim_trust(website, is_backend=is_backend, is_signed=is_signed)
-    return Claim(website.scope_id, call.visitor_id, call.user_id, call.traits, trust, website.id)
+    traits = StatedTraits(call.traits, at_ms=_stated_ms(raw, context)) if call.traits else None
+    return Claim(website.scope_id, call.visitor_id, call.user_id, traits, trust, website.id)
+
+
+def _stated_ms(raw: RawItem, context: CallContext) -> int | None:
+    """Return when a call was made, by the server's clock; None if its time is missing or invalid.
+
+    A wrong time of a user call does not reject it, because its link needs no time.
+    """
+    now_ms = context.limits.now_ms
+    stated_ms = _time_or_none(raw.get("timestamp") or raw.get("originalTimestamp"))
+    if stated_ms is None:
+        return None
+    sent_ms = None if context.sender.is_trusted else _time_or_none(raw.get("sentAt"))
+    return min(by_server_clock(stated_ms, clock_reading(sent_ms, None, now_ms)), now_ms)
+
+
+def _time_or_none(sent: Any) -> int | None:
+    try:
+        return timestamp_ms(sent)
+    except RuleBroken:
+        return None
 
 
 def _sent_name(field: str, raw: RawItem) -> str:

@@ -72,8 +72,6 @@ class Limits:
     """Maximum size of a request body after decompression, in bytes."""
     max_import_inflated_bytes: int = 50 * 1024**3
     """Maximum size of an import file after decompression, in bytes."""
-    max_import_rejects: int = 10_000
-    """Maximum number of rejected lines in an import. Beyond that, the import stops."""
     quarantine_rows: int = 1000
     """Maximum number of events in one website's quarantine."""
     quarantine_bytes: int = 10 * 1024**2

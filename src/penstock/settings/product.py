@@ -5,6 +5,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from penstock.base.event_limits import MAX_IMPORT_REJECTED_PERCENT, MAX_IMPORT_REJECTS
 from penstock.base.service_urls import is_host
 from penstock.settings.group import SettingGroup, rule
 
@@ -44,6 +45,23 @@ class EventSettings(SettingGroup):
     max_import_bytes: Annotated[
         int, Field(ge=1024, description="Maximum size of an import file on the wire, in bytes.")
     ] = 2 * 1024**3
+    max_import_rejects: Annotated[
+        int,
+        Field(
+            ge=1,
+            description="Rejected lines from which an import ends, if they also exceed "
+            "`PENSTOCK_MAX_IMPORT_REJECTED_PERCENT` and have several reasons.",
+        ),
+    ] = MAX_IMPORT_REJECTS
+    max_import_rejected_percent: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=100,
+            description="Share of rejected lines, in percent of the lines read so far, beyond "
+            "which an import with `PENSTOCK_MAX_IMPORT_REJECTS` rejected lines ends.",
+        ),
+    ] = MAX_IMPORT_REJECTED_PERCENT
     dedupe_days: Annotated[
         int, Field(ge=100, description="Days for which deduplication keys are kept.")
     ] = 400

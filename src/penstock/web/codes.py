@@ -353,4 +353,6 @@ body_differs            - A repeat differs from the first event with its ID; the
 event_deleted           - A repeat of an event whose visitor was deleted; it is not stored again.
 id_was_a_number         - An ID was a number; it was stored as its decimal text.
 country_not_iso         - country is not a two-letter code of ISO 3166-1; it was stored as sent.
+text_cut                - A path, URL, referrer, title or campaign parameter was too long; it was
+  cut.
 """)

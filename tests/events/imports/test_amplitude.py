@@ -86,8 +86,14 @@ def test_identify_links_and_stores_traits_and_is_ignored_without_a_user(
         event(),
         event("$identify", user_properties={"plan": "free"}),
         event("$identify", user_id="u", user_properties={"plan": "pro"}),
+        event(
+            "$identify",
+            user_id="u",
+            event_time="2023-01-01 10:00:00.000000",
+            user_properties={"plan": "none"},
+        ),
     )
-    assert (job["accepted"], job["identifyLines"], job["ignoredLines"]) == (1, 1, 1)
+    assert (job["accepted"], job["identifyLines"], job["ignoredLines"]) == (1, 2, 1)
     stored(services, workspace.website_id)
     user = workspace.client.get("/api/visitors/d").json()["user"]
     assert (user["userId"], user["traits"]) == ("u", {"plan": "pro"})

@@ -7,9 +7,10 @@ from backports import zstd
 
 from tests.answers import problem
 from tests.cases import cases
-from tests.events.conftest import ndjson, upload
+from tests.events.conftest import imported, ndjson, upload
 
 CSV = b"timestamp,name,visitorId\n2024-05-01T10:00:00Z,signed_up,v\n"
+LIKE_CSV = "looks like the format csv, not ndjson. Send Content-Type: text/csv, or"
 EVENT = {
     "type": "event", "name": "signed_up", "timestamp": "2024-05-01T10:00:00Z", "visitorId": "v",
 }  # fmt: skip
@@ -18,15 +19,18 @@ EVENT = {
 @cases(
     ("content", "hint"),
     [
-        (CSV, "csv with Content-Type: text/csv"),
-        (b"\xef\xbb\xbf" + CSV, "csv with Content-Type: text/csv"),
+        (CSV, LIKE_CSV),
+        (
+            b"\xef\xbb\xbf" + CSV,
+            LIKE_CSV,
+        ),
         (json.dumps([EVENT]).encode(), "jq -c '.[]'"),
         (json.dumps([EVENT], indent=2).encode(), "jq -c '.[]'"),
         (json.dumps(EVENT, indent=2).encode(), "jq -c ."),
         (json.dumps([EVENT]).encode("utf-16"), "jq -c '.[]'"),
         (b"PK\x03\x04 a spreadsheet", "JSON object"),
         (b"a word", "JSON object"),
-        (b"\n \n" + CSV, "csv with Content-Type: text/csv"),
+        (b"\n \n" + CSV, LIKE_CSV),
     ],
 )
 def test_other_content_is_rejected_with_a_way_to_convert_it(
@@ -38,6 +42,57 @@ def test_other_content_is_rejected_with_a_way_to_convert_it(
         assert hint in answer.json()["detail"]
     assert client.get("/api/imports").json()["total"] == 0
     assert list((settings.data / "imports").iterdir()) == []
+
+
+LINES = {
+    "posthog": {"event": "e", "distinct_id": "v", "timestamp": "2024-05-01T10:00:00Z"},
+    "mixpanel": {"event": "e", "properties": {"time": 1714557600, "distinct_id": "v"}},
+    "amplitude": {"event_type": "e", "device_id": "v", "event_time": "2024-05-01 10:00:00"},
+    "segment": {"type": "track", "event": "e", "anonymousId": "v", "timestamp": 1714557600000},
+}
+MARK = b"\xef\xbb\xbf"
+
+
+@cases("name", LINES)
+def test_an_export_is_recognised_after_a_byte_order_mark(workspace, name):
+    content = MARK + ndjson([LINES[name]])
+    answer = upload(workspace, content, "text/plain", format="ndjson")
+    assert problem(answer) == (415, "not_ndjson")
+    assert f"the format {name}, not ndjson" in answer.json()["detail"]
+    job = imported(workspace, content * 2, "text/plain", format=name)
+    assert (job["linesRead"], job["rejected"]) == (2, 0)
+
+
+@cases(("sent", "name"), [(sent, name) for sent in LINES for name in LINES if sent != name])
+def test_an_error_names_the_one_format_that_the_file_has(workspace, sent, name):
+    answer = upload(workspace, ndjson([LINES[sent]]), "text/plain", format=name)
+    assert problem(answer) == (415, f"not_{name}")
+    assert answer.json()["detail"] == (
+        f"The file looks like the format {sent}, not {name}. Send format={sent} and Content-Type: "
+        f"application/x-ndjson, or add --from {sent} to penstock import."
+    )
+
+
+@cases(
+    ("content", "name", "reason"),
+    [
+        (b"event,timestamp\ne,2024-05-01\n", "posthog", "does not name the column distinct_id"),
+        (ndjson([{"a": 1}]), "mixpanel", "has none of the fields event or properties"),
+        (b'[{"event_type": "e"}]', "amplitude", "does not begin with a JSON object"),
+        (b"Report of May\n\n" + CSV, "csv", "has a single cell, 'Report of May'. It must name"),
+        (b"Report of May;;\n" + CSV, "csv", "Remove a title above it"),
+        (
+            b'"date","visitors","pageviews","bounces"\n"2024-05-01",10,20,5\n', "csv",
+            "A funnel cannot be made of sums",
+        ),
+    ],
+)  # fmt: skip
+def test_an_error_names_the_real_cause_and_no_other_format(workspace, content, name, reason):
+    for query in ({}, {"dryRun": "true"}):
+        answer = upload(workspace, content, "text/plain", format=name, **query)
+        assert problem(answer) == (415, f"not_{name}")
+        assert reason in answer.json()["detail"]
+        assert "looks like" not in answer.json()["detail"]
 
 
 @cases(

@@ -55,7 +55,10 @@ def test_columns_are_fields_and_properties_and_empty_cells_are_left_out(
     ]
 
 
-FORMS = ((",", "\n", ""), (";", "\r\n", "\ufeff"), ("\t", "\n", "\ufeff\r\n\n"))
+FORMS = (
+    *((",", "\n", ""), (";", "\r\n", "\ufeff"), ("\t", "\n", "\ufeff\r\n\n")),
+    *(("|", "\n", ""), (";", "\r\n", "\ufeffsep=;\r\n"), ("^", "\n", '\n"sep=^"\n\n')),
+)
 """Separators, line ends and starts of files, each of which `make test` reads once."""
 
 
@@ -64,7 +67,10 @@ FORMS = ((",", "\n", ""), (";", "\r\n", "\ufeff"), ("\t", "\n", "\ufeff\r\n\n"))
     ("separator", "newline", "start"),
     full_except(
         FORMS,
-        product((",", ";", "\t"), ("\n", "\r\n"), ("", "\ufeff", "\ufeff\r\n\n")),
+        (
+            *product((",", ";", "\t"), ("\n", "\r\n"), ("", "\ufeff", "\ufeff\r\n\n")),
+            *FORMS[3:],
+        ),
         "each separator with each line end",
     ),
     ids=repr,

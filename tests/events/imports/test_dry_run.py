@@ -1,7 +1,10 @@
 """A dry run over HTTP shows what a file contains, stores nothing, and can be started or left."""
 
 import gzip
+import json
+import re
 from dataclasses import replace
+from html import unescape
 
 import pytest
 from sqlalchemy import update
@@ -108,6 +111,68 @@ def test_an_attempt_id_comes_with_its_steps_in_the_order_of_attempts(send, clien
     assert [step["name"] for step in cart["steps"]] == list(steps)
 
 
+@pytest.mark.usefixtures("warehouse")
+def test_the_first_funnel_of_whole_seconds_counts_equal_times_in_step_order(
+    send, client, workspace
+):
+    names = ("started", "paid", "shipped")
+    lines = [
+        event(name, f"v-{number}", number, cart=f"c-{number}-{half}")
+        for number in range(20)
+        for half in range(2)
+        for name in names
+    ]
+    summary = summary_of(client, job := send(lines))
+    assert (summary["wholeSeconds"], summary["sequenceProperty"]) == (True, None)
+    shown = workspace.browser.get(f"/imports/{job['id']}").text
+    assert "whole seconds. Events with equal times count in the order of the steps." in shown
+    assert "They prove no order of events in the same second" in shown
+    client.post(f"/api/imports/{job['id']}/start")
+    finished(client, job["id"])
+    path = f"/funnels/new?import={job['id']}"
+    assert first_funnel_counts(workspace, path) == [20, 20, 20]
+    by_cart = workspace.browser.get(f"{path}&attemptProperty=cart").text
+    assert "They prove no order" in by_cart
+    definition = suggested(by_cart)
+    assert (definition["countingUnit"], definition["equalTimes"]) == ("attempt", None)
+
+
+@pytest.mark.usefixtures("warehouse")
+def test_a_number_that_rises_with_each_event_is_the_sequence_property(send, client, workspace):
+    names = ("started", "paid", "shipped")
+    lines = [
+        event(name, f"v-{number}", number, cart=f"c-{number}-{half}", row=row, total=number)
+        for number in range(20)
+        for half in range(2)
+        for row, name in enumerate(names, 3 * half)
+    ]
+    summary = summary_of(client, job := send(lines))
+    assert (summary["wholeSeconds"], summary["sequenceProperty"]) == (True, "row")
+    client.post(f"/api/imports/{job['id']}/start")
+    finished(client, job["id"])
+    path = f"/funnels/new?import={job['id']}&attemptProperty=cart"
+    assert "The sequence property row orders events" in workspace.browser.get(path).text
+    assert first_funnel_counts(workspace, path) == [40, 40, 40]
+    finer = [each | {"timestamp": each["timestamp"].replace("Z", ".5Z")} for each in lines[:1]]
+    assert summary_of(client, send(lines + finer))["wholeSeconds"] is False
+
+
+def suggested(page):
+    """The definition with which the builder starts."""
+    data = re.search(r'id="funnel-data">(.*?)</script>', page, re.DOTALL)[1]
+    return json.loads(unescape(data))["definition"]
+
+
+def first_funnel_counts(workspace, path):
+    """The number of units at each step of the funnel that the builder suggests."""
+    definition = suggested(workspace.browser.get(path).text)
+    del definition["name"]
+    body = {name: value for name, value in definition.items() if value is not None}
+    report = body_of(workspace.client.post("/api/funnels/preview", json=body))
+    assert report["coverage"]["noteCodes"] in ([], ["open_windows"])
+    return [step["count"] for step in report["aggregate"]["steps"]]
+
+
 def test_an_import_before_its_dry_run_has_ended_cannot_be_started(send, client, slow):
     job = send([event("a", "v", second % 60, number=second) for second in range(500)])
     assert (job["state"], job["expiresAt"] > job["createdAt"]) == ("checking", True)
@@ -165,7 +230,8 @@ def test_workspaces_take_turns(send, client, other_workspace, slow):
 
 @pytest.mark.parametrize("limits", [{"max_import_rejects": 3}])
 def test_a_file_that_would_fail_says_why(send, client):
-    summary = summary_of(client, send([event("a", "v", 1), *[{"colour": "red"}] * 9]))
+    faulty = [{"colour": "red"}, event("a", "v", 1) | {"timestamp": "never"}] * 5
+    summary = summary_of(client, send([event("a", "v", 1), *faulty]))
     assert (summary["linesRead"], summary["rejected"]) == (4, 3)
     assert "would stop after 3 rejected lines" in summary["error"]
     cut = gzip.compress(ndjson(event("a", "v", 1, number=n) for n in range(2_000)))[:-9]

@@ -116,7 +116,32 @@ def test_identify_stores_the_traits_of_the_user(import_posthog, services, worksp
     traits = workspace.client.get("/api/visitors/u").json()["user"]["traits"]
     assert traits == {"plan": "pro", "os": "iOS"}
     import_posthog(event("e", "u", "2024-05-01T11:00:00Z"), line | {"person_properties": {"a": 1}})
-    assert workspace.client.get("/api/visitors/u").json()["user"]["traits"] == {"a": 1}
+    traits = workspace.client.get("/api/visitors/u").json()["user"]["traits"]
+    assert traits == {"plan": "pro", "os": "iOS", "a": 1}
+
+
+@cases("backwards", [False, True])
+def test_the_newest_person_properties_hold_in_any_order(
+    import_posthog, services, workspace, backwards
+):
+    """A property that is set once never replaces another, and others stay."""
+    user = f"user {backwards}"
+    marks = {"$is_identified": True}
+    lines = [
+        event("$identify", user, "2024-05-01T10:00:00Z", **{"$set": {"plan": "free", "city": "B"}}),
+        event("$set", user, "2024-06-01T10:00:00Z", **marks, **{"$set": {"plan": "pro"}}),
+        event(
+            "$set", user, "2024-07-01T10:00:00Z", **marks, **{"$set_once": {"plan": "c", "a": 2}}
+        ),
+        event("$set", user, "2024-08-01T10:00:00Z", **marks, **{"$set_once": {"a": 3}}),
+        event("$set", user, "2024-08-02T10:00:00Z", **marks, **{"$unset": ["city"]}),
+        event("e", user),
+    ]
+    for line in reversed(lines) if backwards else lines:
+        import_posthog(line)
+    stored(services, workspace.website_id)
+    record = workspace.client.get(f"/api/visitors/{quote(user)}").json()
+    assert record["user"]["traits"] == {"plan": "pro", "a": 2}
 
 
 def test_what_is_no_event_is_ignored_and_counted(import_posthog):

@@ -89,11 +89,12 @@ def test_users_are_linked_with_their_traits_and_groups_are_ignored(
     job = import_calls(
         call(),
         call("identify", userId="u", traits={"plan": "pro", "$os": "iOS"}),
+        call("identify", userId="u", timestamp="2023-01-01T10:00:00Z", traits={"plan": "free"}),
         call("alias", anonymousId=None, previousId="w", userId="u"),
         call("identify"),
         call("group", groupId="g"),
     )
-    assert (job["accepted"], job["identifyLines"], job["ignoredLines"]) == (1, 2, 2)
+    assert (job["accepted"], job["identifyLines"], job["ignoredLines"]) == (1, 3, 2)
     stored(services, workspace.website_id)
     record = workspace.client.get("/api/visitors/w").json()
     assert set(record["ids"]) == {"v", "w"}

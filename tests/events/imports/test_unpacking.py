@@ -11,8 +11,9 @@ import pytest
 from backports import zstd
 
 from penstock.events.imports.formats import unpacking
+from tests.answers import problem
 from tests.cases import cases
-from tests.events.conftest import ndjson
+from tests.events.conftest import ndjson, upload
 from tests.events.imports.conftest import counts, line, rejects, stored
 
 NO_CONTENT = b"\x00\x00\x00\xff\xff"
@@ -41,9 +42,20 @@ PACKED = {
     "zip-of-gzip": archive(("7/", b""), ("7/a.gz", gzip.compress(events(1, 2)))),
     "zip-of-zstd": archive(("a.zst", zstd.compress(events(1))), ("b", zstd.compress(events(2)))),
     "from-macos": archive(("__MACOSX/._a", b"\0\1"), ("a.ndjson", events(1, 2))),
+    "with-other-files": archive(
+        (".DS_Store", b"\0\0Bud1"),
+        ("a/README.md", b"# Events"),
+        ("readme", b"x"),
+        ("a/._b.ndjson", b"\0"),
+        ("Thumbs.db", b"\0"),
+        ("a/b.ndjson", events(1)),
+        ("readme.csv.ndjson", events(2)),
+        ("LICENSE.txt", b"MIT"),
+    ),
     "byte-order-marks": archive(
         ("a", b"\xef\xbb\xbf" + events(1)), ("b", b"\xef\xbb\xbf" + events(2))
     ),
+    "joined-with-marks": b"\xef\xbb\xbf" + events(1) + b"\xef\xbb\xbf" + events(2),
     "utf-16": events(1, 2).decode().encode("utf-16"),
     "utf-16-be": b"\xfe\xff" + events(1, 2).decode().encode("utf-16-be"),
     "gzip-of-utf-16": gzip.compress(events(1, 2).decode().encode("utf-16")),
@@ -88,6 +100,20 @@ def test_a_lone_surrogate_in_utf_16_rejects_its_line_only(run_import, client):
     assert [reject["line"] for reject in rejects(client, job)] == [2]
 
 
+@cases(
+    ("content", "reason"),
+    [
+        (lambda: archive(("inner.zip", ZIP)), "contains the archive 'inner.zip'. Unpack it"),
+        (lambda: archive(("inner.zip", ZIP), method=zipfile.ZIP_STORED), "archive 'inner.zip'"),
+        (lambda: archive(("[Content_Types].xml", b"<")), "Save its sheet as CSV in UTF-8"),
+    ],
+)
+def test_an_archive_without_data_is_refused_at_the_upload(workspace, content, reason):
+    answer = upload(workspace, content(), "application/zip")
+    assert problem(answer) == (415, "not_ndjson")
+    assert reason in answer.json()["detail"]
+
+
 def with_crc(content, crc):
     """A ZIP archive with another hash of its first file."""
     at = content.index(b"PK\x01\x02") + 16
@@ -107,6 +133,11 @@ ZIP = archive(("a.ndjson", events(*range(50))))
     [
         (zstd.compress(events(*range(50)))[:-20], "truncated"),
         (zstd.compress(events(1)) + b"no frame", "damaged"),
+        (
+            archive(("a/.DS_Store", b"x"), ("a/b.zip", ZIP)),
+            "the archive 'a/b.zip'",
+        ),
+        (archive((".DS_Store", b"x"), ("xl/[", b"y"), ("[Content_Types].xml", b"<")), "a workbook"),
         (ZIP[:-10], "damaged"),
         (ZIP[: len(ZIP) // 2], "damaged"),
         (with_crc(ZIP, 1), "damaged"),

@@ -183,6 +183,21 @@ def test_an_exported_file_with_a_link_of_a_deleted_app_changes_nothing(
     assert [fault["code"] for fault in other["faults"]] == ["read_only"]
 
 
+@pytest.mark.parametrize("start", ["", "sep={}\r\n"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_separators_and_encodings_of_spreadsheets_are_read(
+    app_id, upload, separator, encoding, start
+):
+    cells = {
+        "websiteId": app_id, "slug": "spring", "name": "Frühling",
+        "destinationPath": "/offers/42", "tags": '"eu,print"',
+    }  # fmt: skip
+    rows = [separator.join(cells), separator.join(cells.values())]
+    body = (start.format(separator) + "\r\n".join(rows)).encode(encoding)
+    assert counts(upload(body, dry_run=True)) == (1, 0, 0, 0)
+
+
 @pytest.mark.parametrize(
     ("body", "code"),
     [

@@ -25,6 +25,9 @@ export interface Options extends CommonOptions {
   respectGlobalPrivacyControl?: boolean;
 }
 
+const MAX_TEXT_CHARS = 2_700; // At most 8 KB, the limit of the server.
+const MAX_URL_CHARS = 16_000; // The server cuts it again, once it has read the UTM parameters.
+
 /** A client for one website. Create one per page. */
 export class Penstock extends Client {
   #referrer = document.referrer;
@@ -51,12 +54,11 @@ export class Penstock extends Client {
         whenShown,
         context: () => {
           const { href, hash, pathname } = location;
-          const page = { url: href, referrer: this.#referrer, title: document.title };
-          const route = hashRoutes && hash ? hashPath(pathname, hash) : undefined;
-          const isLong = href.length > 8_000; // The event then has no URL.
+          const page = { referrer: cut(this.#referrer), title: cut(document.title) };
           return {
             ...plain(page, () => undefined),
-            path: route ?? (isLong ? pathname : undefined),
+            url: cut(href, MAX_URL_CHARS),
+            path: hashRoutes && hash ? hashPath(pathname, hash) : undefined,
           };
         },
         warn: console.warn,
@@ -101,6 +103,13 @@ function whenShown(call: () => void): void {
 /** Returns the path of a page whose route follows `#`. */
 function hashPath(pathname: string, hash: string): string {
   return pathname.replace(/\/$/, "") + hash.replace(/^#!?\/?/, "/");
+}
+
+/** Returns a text that is short enough for the server, and marks that it was cut. */
+function cut(text: string, maxChars = MAX_TEXT_CHARS): string {
+  return text.length > maxChars
+    ? text.slice(0, maxChars).replace(/\p{Surrogate}$/u, "") + "…"
+    : text;
 }
 
 function refuses(options: Options): unknown {

@@ -1,11 +1,12 @@
 """Batches of an import: what was read, and how it changes the import's progress."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.base.errors import Fault, Invalid
 from penstock.events.fields import EventValidationContext
-from penstock.events.imports.entries import RowReader, line_excerpt, stated_ms
+from penstock.events.imports.entries import RowReader, line_excerpt, stated_ms, warning_codes
 from penstock.events.imports.formats.reader import Row
 from penstock.events.imports.model import ImportJob, Reject
 from penstock.events.model import NewEvent, Receipt, Rejected, Status
@@ -83,7 +84,11 @@ def advance(job: ImportJob, batch: Batch, outcomes: Sequence[Outcome]) -> Import
     affected_ms = times_ms + [
         at_ms for reject in batch.rejects for at_ms in _possible_times(reject, job)
     ]
-    new_warnings = {warning.code for event in events for warning in event.warnings}
+    warned = {
+        (row.line, code)
+        for row, item in zip(batch.item_rows, batch.items, strict=True)
+        for code in warning_codes(row, [item])
+    }
     repeated = sum(receipt.status is Status.DUPLICATE for receipt in receipts)
     conflicts = {
         row.line
@@ -107,7 +112,7 @@ def advance(job: ImportJob, batch: Batch, outcomes: Sequence[Outcome]) -> Import
         rejected=job.rejected + len(batch.rejects),
         first_event_at_ms=first_event_at_ms,
         last_event_at_ms=last_event_at_ms,
-        warnings=tuple(sorted({*job.warnings, *new_warnings})),
+        warning_lines=Counter(job.warning_lines) + Counter(code for _, code in warned),
         affected_from_ms=affected_from_ms,
         affected_to_ms=affected_to_ms,
     )

@@ -3,9 +3,12 @@
 from collections.abc import AsyncIterator
 
 from penstock.base.errors import UnsupportedMedia
-from penstock.base.wording import listed
-from penstock.events.imports.formats.reader import HEAD_BYTES, Reader
-from penstock.events.imports.formats.table import READERS, how_to_send
+from penstock.events.imports.formats.csv_rows import CSV
+from penstock.events.imports.formats.ndjson import NDJSON
+from penstock.events.imports.formats.parquet import PARQUET
+from penstock.events.imports.formats.reader import HEAD_BYTES, Reader, UnreadableFile
+from penstock.events.imports.formats.recognition import reader_of_head
+from penstock.events.imports.formats.table import how_to_send
 from penstock.events.imports.formats.unpacking import unpacked_head
 
 
@@ -20,17 +23,32 @@ async def require_format(chunks: AsyncIterator[bytes], reader: Reader) -> AsyncI
             break
     problem = problem_of_head(head, reader)
     if problem is not None:
-        raise UnsupportedMedia(f"{problem} {_other_formats(reader)}", code=f"not_{reader.name}")
+        raise UnsupportedMedia(problem, code=f"not_{reader.name}")
     yield head
     async for chunk in chunks:
         yield chunk
 
 
 def problem_of_head(head: bytes, reader: Reader) -> str | None:
-    """Return why a file that begins with these bytes, as sent, is not in the reader's format."""
-    return reader.head_problem(unpacked_head(head))
+    """Return why a file that begins with these bytes, as sent, is not in the reader's format.
+
+    Names the format that the file seems to have, if it is another.
+    """
+    try:
+        content = unpacked_head(head)
+    except UnreadableFile as unreadable:
+        return str(unreadable)
+    problem, other = reader.head_problem(content), reader_of_head(content)
+    if other is None or other.name == reader.name or not _is_other(other, reader, problem):
+        return problem
+    return (
+        f"The file looks like the format {other.name}, not {reader.name}. Send "
+        f"{how_to_send(other)}, or add --from {other.name} to penstock import."
+    )
 
 
-def _other_formats(reader: Reader) -> str:
-    others = [f"{each.name} with {how_to_send(each)}" for each in READERS if each is not reader]
-    return f"You can also send {listed(others, 'or')}."
+def _is_other(other: Reader, reader: Reader, problem: str | None) -> bool:
+    """Whether to name the format that a file seems to have instead of the reader's own reason."""
+    if other in (NDJSON, CSV, PARQUET):  # If the reader reads such files too, its reason says more.
+        return problem is not None and not set(other.endings) & set(reader.endings)
+    return problem is not None or reader.mapped is None

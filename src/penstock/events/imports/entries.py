@@ -1,8 +1,7 @@
 """Converts lines of imports from JSON to `NewEvent`."""
 
 import sqlite3
-from codecs import BOM_UTF8
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -13,6 +12,7 @@ from penstock.events.field_warnings import country_warnings, field_warnings
 from penstock.events.fields import EventValidationContext
 from penstock.events.imports.formats.reader import Row
 from penstock.events.imports.formats.schema import IDENTIFY, STORED, IdentifyLine, ImportLine
+from penstock.events.imports.rejections import Rejections
 from penstock.events.imports.stored_events import read_stored_event
 from penstock.events.model import Family, Kind, NewEvent, Source, body_hash, dedupe_key
 from penstock.events.plain_items import plain_text
@@ -27,7 +27,7 @@ from penstock.events.server_events import (
 from penstock.events.tracked_item import has_name_for_type, name_and_columns
 from penstock.events.validation import RawItem, Rule, canonical_json, validate
 from penstock.http.bodies import parse_json
-from penstock.identity.model import Claim, Notice
+from penstock.identity.model import Claim, Notice, StatedTraits
 
 _OWN_COLUMNS = ("external_session_id", "country", "region", "device", "os", "browser")
 _values_of_columns = attrgetter(*_OWN_COLUMNS)
@@ -92,7 +92,7 @@ def read_line(
         item = validate(raw, IdentifyLine, (), context)
         visitor_ids: Sequence[str | None] = item.visitor_ids or (None,)
         claims = [_claim(website, each, item.user_id) for each in visitor_ids]
-        return [claims[0]._replace(traits=item.traits), *claims[1:]]
+        return [claims[0]._replace(traits=_traits(item)), *claims[1:]]
     if isinstance(raw, dict) and raw.get("type") == STORED:
         if not accepts_stored_events:
             raise Invalid([_NEEDS_MANAGE])
@@ -102,28 +102,50 @@ def read_line(
 
 
 class RowReader:
-    """Reads the rows of one file, in their order."""
+    """Reads the rows of one file, in their order. rejections: the lines that it rejected."""
 
     def __init__(self, website: Website, *, accepts_stored_events: bool) -> None:
         self._website, self._accepts_stored_events = website, accepts_stored_events
         self._occurrences = Occurrences()
+        self.rejections = Rejections()
 
     def read(self, row: Row, context: EventValidationContext) -> list[NewEvent | Claim]:
         """Return the links and the event in a row; nothing for a row without content.
 
         Raises `Invalid` with every fault.
         """
+        self.rejections.lines += bool(row.content or row.faults or row.ignored_lines)
         if row.faults:
+            self.rejections.add(row.faults)
             raise Invalid(row.faults)
         if not row.content:
             return []
-        return read_line(
-            row.content,
-            self._website,
-            self._occurrences,
-            context,
-            accepts_stored_events=self._accepts_stored_events,
-        )
+        try:
+            return read_line(
+                row.content,
+                self._website,
+                self._occurrences,
+                context,
+                accepts_stored_events=self._accepts_stored_events,
+            )
+        except Invalid as error:
+            self.rejections.add(error.faults)
+            raise
+
+
+def warning_codes(row: Row, items: Iterable[NewEvent | Claim]) -> set[str]:
+    """Return the codes of the warnings about a row and the events in it."""
+    of_events = (
+        warning.code for item in items if isinstance(item, NewEvent) for warning in item.warnings
+    )
+    return {*row.warnings, *of_events}
+
+
+def _traits(item: IdentifyLine) -> StatedTraits | None:
+    values, once = item.traits or {}, item.traits_once or {}
+    if not values and not once:
+        return None
+    return StatedTraits(values, once, item.timestamp, is_import=True)
 
 
 def _claim(website: Website, visitor_id: str | None, user_id: str | None) -> Claim:
@@ -157,7 +179,7 @@ def _new_event(
     canonical: the line's JSON with sorted keys.
     """
     content = body_hash(canonical)
-    name, columns = name_and_columns(item)
+    name, columns, text_warnings = name_and_columns(item)
     for column, value in zip(_OWN_COLUMNS, _values_of_columns(item), strict=True):
         if value is not None:
             columns[column] = value
@@ -185,7 +207,7 @@ def _new_event(
         client_id,
         columns,
         properties,
-        warnings=warnings,
+        warnings=warnings + text_warnings,
         is_public=False,
     )
 
@@ -233,7 +255,7 @@ def line_excerpt(text: bytes) -> str:
 
 def _parse(text: bytes) -> Any:
     try:
-        return parse_json(text.removeprefix(BOM_UTF8).strip())
+        return parse_json(text.strip())
     except Malformed as error:
         raise Invalid(
             [Fault("", error.code, error.detail.replace("The body", "The line"))]

@@ -16,12 +16,13 @@ from penstock.accounts.model import Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.attempts import MAX_DEATHS
 from penstock.base.errors import StoreUnavailable, Unavailable
+from penstock.base.event_limits import MAX_EVENT_BYTES
 from penstock.base.ids import ImportId, WorkspaceId
 from penstock.base.worker import Worker, WorkerStopped
 from penstock.core import Core
 from penstock.events.imports import store
 from penstock.events.imports.files import ImportFiles
-from penstock.events.imports.formats.reader import UnreadableFile
+from penstock.events.imports.formats.reader import ReaderLimits, UnreadableFile
 from penstock.events.imports.model import ImportJob, ImportState, UnfinishedImport
 
 log = structlog.get_logger()
@@ -108,6 +109,15 @@ class FileWorker(ABC, Generic[R]):
     @abstractmethod
     def _interrupted(self, unfinished: UnfinishedImport) -> str:
         """Return why an import fails if the process died whenever it read the next rows."""
+
+    def _reader_limits(self, job: ImportJob, *, is_dry_run: bool = False) -> ReaderLimits:
+        """Return how to read the file of an import."""
+        return ReaderLimits(
+            MAX_EVENT_BYTES,
+            self._settings.limits.max_import_inflated_bytes,
+            is_dry_run=is_dry_run,
+            timezone=job.timezone or "UTC",
+        )
 
     @abstractmethod
     def _open(self, job: ImportJob, website: Website, deaths: int) -> R:

@@ -1,7 +1,7 @@
 """Plain types for imports. No I/O. Times are milliseconds since 1970-01-01 UTC."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -13,6 +13,9 @@ from penstock.events.imports.formats.schema import ImportMapping
 
 STAGED_MS = 24 * 3600 * 1000
 """Time for which the file of an import that nobody starts is kept, in milliseconds."""
+
+MAX_STORED_REJECTS = 10_000
+"""Maximum number of rejected lines that an import stores. Further ones are only counted."""
 
 
 class ImportState(StrEnum):
@@ -51,14 +54,16 @@ class ImportJob:
     its accepted and duplicate events. affected_from_ms, affected_to_ms: span of these and of
     rejected lines; all of the past if a rejected line has no valid time. error: why a failed import
     stopped. gap_dismissed_at_ms, gap_dismissed_by: when its gap was dismissed, and the ID of the
-    user who dismissed it. warnings: codes of the warnings about its events, sorted. identify_lines:
+    user who dismissed it. warnings: codes of the warnings that an earlier version noted, which did
+    not count lines. warning_lines: number of lines with each warning, by code. identify_lines:
     lines that link visitors to a user, without an event. ignored_lines: lines that contain nothing
     that Penstock stores. identity_conflicts: lines whose visitor belongs to another user, so that
     nothing was merged. accepts_stored_events: whether it may have lines of type `stored`, because
     its sender had the permission manage. mapping: the uses of the file's columns, if it is a table
     with a mapping; it changes only before the import is started. sent_by: ID of the key or user who
     sent the file; None if an earlier version received it. revision: rises from 1 with each change
-    of the mapping.
+    of the mapping. timezone: time zone of times without an offset, in the file of another product;
+    None for UTC.
     """
 
     id: ImportId
@@ -85,6 +90,7 @@ class ImportJob:
     gap_dismissed_at_ms: int | None = None
     gap_dismissed_by: str | None = None
     warnings: tuple[str, ...] = ()
+    warning_lines: Mapping[str, int] = field(default_factory=dict)
     empty_lines: int = 0
     identify_lines: int = 0
     ignored_lines: int = 0
@@ -93,6 +99,7 @@ class ImportJob:
     mapping: ImportMapping | None = None
     sent_by: str | None = None
     revision: int = 1
+    timezone: str | None = None
 
     @property
     def is_open(self) -> bool:
@@ -118,6 +125,11 @@ class ImportJob:
         """Whether reports lack events of this file. A file without valid events leaves no gap."""
         is_incomplete = self.state is not ImportState.DONE or self.rejected > 0
         return self.is_open or (self.has_events and is_incomplete)
+
+    @property
+    def warning_counts(self) -> Mapping[str, int | None]:
+        """Number of lines with each warning, by code; None if an earlier version noted it."""
+        return {**dict.fromkeys(self.warnings), **self.warning_lines}
 
     @property
     def gap(self) -> Gap:

@@ -1,5 +1,6 @@
 """Wire types for imports."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
 from pydantic import (
@@ -12,12 +13,14 @@ from pydantic import (
 )
 
 from penstock.base.errors import Fault, PenstockError
+from penstock.base.event_limits import MAX_EVENT_BYTES, MAX_PROPERTY_DEPTH, MAX_PROPERTY_KEYS
 from penstock.base.wording import listed
 from penstock.events.imports.formats.schema import CompleteMapping, ImportMapping
 from penstock.events.imports.formats.table import READERS
 from penstock.events.imports.model import ImportJob, ImportState, Reject
 from penstock.events.schema import FaultRecord, WarningRecord
 from penstock.http.bodies import parse_model
+from penstock.http.period import known_timezone
 from penstock.http.schema import Iso, Label, Query, Record, RuleBroken, RulesBroken
 
 WARNINGS = {
@@ -26,6 +29,19 @@ WARNINGS = {
     "id_was_a_number": "Some IDs are numbers. They were stored as their decimal text.",
     "country_not_iso": "Some lines have a country that is not a two-letter code of ISO 3166-1, "
     "such as DE. It was stored as sent.",
+    "repeated_hour": "Some local times are in an hour that occurs twice, because clocks were set "
+    "back. The order of the lines decides between the two where it can; otherwise, the first one "
+    "counts.",
+    "missing_hour": "Some local times are in an hour that never occurs, because clocks were set "
+    "forward. They were read as an hour later. Check the time zone.",
+    "text_cut": "Some texts were longer than their limit, such as a URL or a title over 8 KB. They "
+    "were cut, and end with ….",
+    "nested_as_text": f"Some properties had parts below {MAX_PROPERTY_DEPTH} levels, or more than "
+    f"{MAX_PROPERTY_KEYS} keys. Such parts were stored as JSON text.",
+    "keys_left_out": f"Some events had more than {MAX_PROPERTY_KEYS} property keys. Feature flags "
+    "($feature/...) were left out first, and then the last keys of the event.",
+    "values_left_out": f"Some events were larger than {MAX_EVENT_BYTES // 1024} KB. Their largest "
+    "properties were left out.",
 }
 """Messages for warnings about a file's events, by code."""
 
@@ -95,6 +111,13 @@ class ImportQuery(Query):
     mapping_id: Annotated[
         str | None, Field(description="A saved mapping to use instead of `mapping`.")
     ] = None
+    timezone: Annotated[
+        Annotated[str, Field(max_length=64), AfterValidator(known_timezone)] | None,
+        Field(
+            description="Time zone of times without an offset in a file of another product, such "
+            "as `Europe/Berlin`. Default: UTC. For `mixpanel`, the time zone of the project."
+        ),
+    ] = None
 
     @field_validator("mapping_id")
     @classmethod
@@ -102,6 +125,23 @@ class ImportQuery(Query):
         if mapping_id is not None and info.data.get("mapping") is not None:
             raise RuleBroken("not_both", "Send either mapping or mappingId.")
         return mapping_id
+
+
+class ImportWarningRecord(WarningRecord):
+    """A warning about lines of a file."""
+
+    lines: Annotated[
+        int | None,
+        Field(description="Lines with this warning. Null if an earlier version imported the file."),
+    ]
+
+
+def warning_records(lines: Mapping[str, int | None]) -> tuple[ImportWarningRecord, ...]:
+    """Describe the warnings of a file, in the order of their codes. lines: lines by code."""
+    return tuple(
+        ImportWarningRecord(code=code, message=WARNINGS[code], lines=lines[code])
+        for code in sorted(lines)
+    )
 
 
 class ListedImportRecord(Record):
@@ -136,18 +176,24 @@ class ListedImportRecord(Record):
     ]
     accepted: int
     duplicates: Annotated[int, Field(description="Lines whose event was stored before.")]
-    rejected: Annotated[int, Field(description="Rejected lines. `rejects` lists the reasons.")]
+    rejected: Annotated[int, Field(description="Rejected lines. `rejects` lists the first 10,000.")]
     first_event_at: Annotated[
         Iso | None,
         Field(description="Time of the earliest event in the part of the file that has been read."),
     ]
     last_event_at: Iso | None
     revision: Annotated[int, Field(description="Rises from 1 with each change of the mapping.")]
+    timezone: Annotated[
+        str | None, Field(description="The `timezone` of the request. Null without one.")
+    ]
     error: Annotated[
         str | None,
         Field(description="Why the import failed. Events that were stored before that are kept."),
     ]
-    warnings: tuple[WarningRecord, ...]
+    warnings: Annotated[
+        tuple[ImportWarningRecord, ...],
+        Field(description="What is unusual in its events, and what did not fit."),
+    ]
     expires_at: Annotated[
         Iso | None,
         Field(
@@ -164,8 +210,7 @@ class ListedImportRecord(Record):
 
     @classmethod
     def from_job(cls, job: ImportJob) -> Self:
-        warnings = tuple(WarningRecord(code=code, message=WARNINGS[code]) for code in job.warnings)
-        return cls.from_object(job, warnings=warnings)
+        return cls.from_object(job, warnings=warning_records(job.warning_counts))
 
 
 class ImportRecord(ListedImportRecord):

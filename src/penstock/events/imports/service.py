@@ -30,7 +30,7 @@ from penstock.events.imports.dry_runs.worker import TOPIC as DRY_RUNS_TOPIC
 from penstock.events.imports.dry_runs.worker import DryRunWorker
 from penstock.events.imports.files import ImportFiles
 from penstock.events.imports.formats.schema import ImportMapping, OtherColumns
-from penstock.events.imports.formats.table import mapping_fault, reader_of_request
+from penstock.events.imports.formats.table import mapping_fault, reader_of_request, timezone_fault
 from penstock.events.imports.mappings.service import ImportMappingService
 from penstock.events.imports.model import (
     UNFINISHED,
@@ -111,6 +111,8 @@ class ImportService:
         workspace's budget has no room, and `Unavailable` if a store does not respond.
         """
         reader = reader_of_request(query.format, media_type)
+        if query.timezone is not None and (fault := timezone_fault(reader)) is not None:
+            raise bad_parameter(fault)
         mapping: ImportMapping | None = query.mapping
         if query.mapping_id is not None:
             saved = await to_thread.run_sync(
@@ -160,6 +162,7 @@ class ImportService:
             accepts_stored_events=KeyScope.MANAGE in sender.scopes,
             mapping=mapping,
             sent_by=sender_of(sender),
+            timezone=query.timezone,
         )
         try:
             await to_thread.run_sync(self._add, job, sender)

@@ -24,6 +24,7 @@ from penstock.base.ids import ImportId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.base.text_search import containing_any
 from penstock.events.imports.model import (
+    MAX_STORED_REJECTS,
     STARTED,
     UNFINISHED,
     Excerpt,
@@ -88,8 +89,10 @@ def save(connection: Connection, job: ImportJob, rejects: Sequence[Reject] = ())
                 "line_text": reject.excerpt if number < _MAX_EXCERPTS else None,
             }
             for number, reject in enumerate(rejects, first_number)
+            if number < MAX_STORED_REJECTS
         ]
-        connection.execute(insert(import_rejects), rows)
+        if rows:
+            connection.execute(insert(import_rejects), rows)
 
 
 def change(connection: Connection, job: ImportJob, now_ms: int, **changes: Any) -> ImportJob:
@@ -132,7 +135,7 @@ def page(
 
 
 def rejects(connection: Connection, job: ImportJob, page: Page) -> Listing[Reject]:
-    """List an import's rejected lines in file order."""
+    """List an import's first rejected lines, in file order."""
     c = import_rejects.c
     rows = connection.execute(
         select(c.line, c.errors, c.line_text)
@@ -141,7 +144,7 @@ def rejects(connection: Connection, job: ImportJob, page: Page) -> Listing[Rejec
         .offset(page.offset)
         .limit(page.size)
     )
-    return Listing([_reject(*row) for row in rows], page, job.rejected)
+    return Listing([_reject(*row) for row in rows], page, min(job.rejected, MAX_STORED_REJECTS))
 
 
 def naming(sent_ids: Collection[str]) -> Callable[[str], bool]:

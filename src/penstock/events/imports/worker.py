@@ -13,7 +13,6 @@ from time import monotonic
 
 from penstock.accounts.model import Website
 from penstock.accounts.websites.service import WebsiteService
-from penstock.base.event_limits import MAX_EVENT_BYTES
 from penstock.base.work_budget import WorkBudget
 from penstock.base.worker import WorkerStopped
 from penstock.core import Core
@@ -24,7 +23,7 @@ from penstock.events.imports.batches import Batch, advance, without_rejected
 from penstock.events.imports.entries import RowReader
 from penstock.events.imports.file_worker import FileWorker
 from penstock.events.imports.files import ImportFiles
-from penstock.events.imports.formats.reader import ReaderLimits, Row, UnreadableFile
+from penstock.events.imports.formats.reader import Row, UnreadableFile
 from penstock.events.imports.formats.table import reader_named
 from penstock.events.imports.model import (
     STARTED,
@@ -34,6 +33,7 @@ from penstock.events.imports.model import (
     UnfinishedImport,
     completed,
 )
+from penstock.events.imports.rejections import RejectionLimits
 from penstock.events.intake import Intake
 from penstock.events.model import EventCounts
 from penstock.events.transaction import Outcome
@@ -67,11 +67,13 @@ it, single posts keep 0.7 of their rate.
 class _RunningImport:
     """An import in progress, and the results of its current batch.
 
-    After an error, results that are already set are not computed again. rows: the batches that
-    follow; None stands for lines that were already read before a restart.
+    After an error, results that are already set are not computed again. reader: reads the rows of
+    the batches. rows: the batches that follow; None stands for lines that were already read before
+    a restart.
     """
 
     job: ImportJob
+    reader: RowReader
     rows: Generator[Batch | None]
     batch: Batch | None = None
     outcomes: Sequence[Outcome] | None = None
@@ -92,6 +94,9 @@ class ImportWorker(FileWorker[_RunningImport]):
     ) -> None:
         super().__init__(TOPIC, core, websites, files)
         self._intake = intake
+        self._rejections = RejectionLimits(
+            core.settings.max_import_rejects, core.settings.max_import_rejected_percent
+        )
 
     def _waiting(
         self, unfinished: Sequence[UnfinishedImport], present: Collection[str]
@@ -114,19 +119,20 @@ class ImportWorker(FileWorker[_RunningImport]):
         return self._intake.waiting() >= _MANY_WAITING
 
     def _open(self, job: ImportJob, website: Website, deaths: int) -> _RunningImport:
-        return _RunningImport(job, self._batches(job, website, is_careful=deaths > 0))
+        reader = RowReader(website, accepts_stored_events=job.accepts_stored_events)
+        return _RunningImport(job, reader, self._batches(job, reader, is_careful=deaths > 0))
 
     def _read_slice(self, running: _RunningImport) -> bool:
         """Store batches until the time is up, many events wait, or the import has ended."""
-        until_s, max_rejects = monotonic() + _SLICE_S, self._settings.limits.max_import_rejects
+        until_s = monotonic() + _SLICE_S
         while running.job.is_open:
             if not self._store_batch(running):
                 self._save(replace(completed(running.job), finished_at_ms=self._clock()))
                 break
-            if running.job.is_open and running.job.rejected >= max_rejects:
+            if running.job.is_open and running.reader.rejections.exceed(self._rejections):
+                rejected = running.reader.rejections.text(self._rejections)
                 raise UnreadableFile(
-                    f"The import stopped after {running.job.rejected:,} rejected lines, the limit. "
-                    f"Correct the file and import it {_AGAIN}"
+                    f"The import stopped after {rejected}. Correct the file and import it {_AGAIN}"
                 )
             if monotonic() >= until_s or self._is_intake_busy():
                 return False
@@ -152,6 +158,8 @@ class ImportWorker(FileWorker[_RunningImport]):
         # repeated after an error.
         batch, outcomes = without_rejected(running.batch, running.outcomes)
         running.job = self._save(advance(running.job, batch, outcomes), batch.rejects)
+        for reject in batch.rejects[len(running.batch.rejects) :]:
+            running.reader.rejections.add(reject.faults)
         running.batch = running.outcomes = None
         self._attempts.note_progress(running.job.id)
         return True
@@ -170,31 +178,24 @@ class ImportWorker(FileWorker[_RunningImport]):
         return job
 
     def _batches(
-        self, job: ImportJob, website: Website, *, is_careful: bool
+        self, job: ImportJob, reader: RowReader, *, is_careful: bool
     ) -> Generator[Batch | None]:
-        """Yield the rest of the file in batches. Earlier lines are read only to count repeats.
+        """Yield the rest of the file in batches. Earlier lines are read only to count repeats and
+        rejected lines.
 
         is_careful: whether the process died while it read the next batch, whose lines are therefore
         read one by one.
         """
-        limits, rejected = self._settings.limits, job.rejected
-        reader = RowReader(website, accepts_stored_events=job.accepts_stored_events)
         rows = reader_named(job.format, job.mapping).rows(
             self.files.readable_path(job.id, job.format),
-            ReaderLimits(MAX_EVENT_BYTES, limits.max_import_inflated_bytes),
+            self._reader_limits(job),
         )
         earlier = _through(rows, job.lines_read)
-        while self._batch(earlier, reader, limits.max_import_rejects, job.created_at_ms):
+        while self._batch(earlier, reader, job.created_at_ms):
             yield None
+        reader.rejections.number = job.rejected  # Also those that the intake refused.
         last_line = job.lines_read + LARGE_BATCH_LINES if is_careful else 0
-        while batch := self._batch(
-            rows,
-            reader,
-            limits.max_import_rejects - rejected,
-            job.created_at_ms,
-            is_careful=is_careful,
-        ):
-            rejected += len(batch.rejects)
+        while batch := self._batch(rows, reader, job.created_at_ms, is_careful=is_careful):
             is_careful = batch.lines_read < last_line
             yield batch
 
@@ -202,12 +203,11 @@ class ImportWorker(FileWorker[_RunningImport]):
         self,
         rows: Iterator[Row],
         reader: RowReader,
-        max_rejects: int,
         sent_ms: int,
         *,
         is_careful: bool = False,
     ) -> Batch | None:
-        """Read the next rows, up to `max_rejects` rejected lines; None at the end of the file.
+        """Read the next rows, until rejected lines end the import; None at the end of the file.
 
         sent_ms: when the file was sent. If the clock has been set back since, events up to this
         time are not in the future. is_careful: whether to read only one line.
@@ -225,7 +225,7 @@ class ImportWorker(FileWorker[_RunningImport]):
             results = batch.add(row, reader, context)
             if results:
                 budget.spend(results, row.content)
-            if len(batch.rejects) >= max_rejects or budget.is_spent():
+            if budget.is_spent() or reader.rejections.exceed(self._rejections):
                 break
         return batch
 

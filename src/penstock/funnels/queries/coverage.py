@@ -29,9 +29,17 @@ class Note(NamedTuple):
 
 
 def coverage_of(
-    context: QueryContext, provenance: Provenance, gaps: Iterable[Gap], open_windows: int
+    context: QueryContext,
+    provenance: Provenance,
+    gaps: Iterable[Gap],
+    open_windows: int,
+    remarks: Iterable[Note] = (),
 ) -> CoverageRecord:
-    """Return the coverage of a response. open_windows: number of units whose window is open."""
+    """Return the coverage of a response.
+
+    open_windows: number of units whose window is open. remarks: further notes, which do not make
+    the response incomplete.
+    """
     params, definition, profile = context.params, context.definition, context.profile
     of_kinds = [gap for gap in gaps if gap.event_kind in (None, *_kinds(definition))]
     relevant = [gap for gap in of_kinds if _overlaps(gap, params, definition)]
@@ -45,7 +53,7 @@ def coverage_of(
     if not provenance.is_fresh:
         text = "The newest events may not be counted yet; repeat the request."
         qualifications.append(Note(NoteCode.NOT_FRESH, text))
-    notes = [*qualifications, *_remarks(definition, relevant, open_windows)]
+    notes = [*qualifications, *_remarks(definition, relevant, open_windows), *remarks]
     return CoverageRecord(
         complete=not qualifications,
         first_event_at=iso_or_none(profile.first_event_ms),

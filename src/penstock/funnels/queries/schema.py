@@ -248,6 +248,7 @@ class NoteCode(StrEnum):
     NOT_FRESH = "not_fresh"
     FUTURE_EVENTS = "future_events"
     RUNS_SHIFT = "runs_shift"
+    EQUAL_TIMES = "equal_times"
 
 
 class CoverageRecord(Record):

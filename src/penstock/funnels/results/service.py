@@ -8,6 +8,7 @@ from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.provenance import head_of
 from penstock.funnels.queries.resolve import DraftFunnel
+from penstock.funnels.results.equal_times import equal_times_notes
 from penstock.funnels.results.impossible_rows import (
     exclusions_of_everybody,
     impossible_rows,
@@ -50,11 +51,12 @@ def report_of(runner: FunnelQueryRunner, context: QueryContext) -> ResultsRecord
     lost = runner.count_lost_events(context)
     open_windows = read_total(definition, result.rows)["open_windows"]
     report = shape_report(definition, params, result.rows, lost)
+    remarks = equal_times_notes(definition, params, report)
     return ResultsRecord(
         **head_of(context, result.provenance),
         **dict(report),
         impossible_steps=_impossible_rows(runner, context, report.aggregate),
-        coverage=runner.coverage(context, result.provenance, open_windows),
+        coverage=runner.coverage(context, result.provenance, open_windows, remarks),
     )
 
 

@@ -1,20 +1,23 @@
 """Visitor profiles. Identity resolution does not use them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from penstock.base.ids import ScopeId, VisitorId
+from penstock.identity.traits import Statement
 
 
 class LinkedUser(NamedTuple):
     """The user linked to a visitor.
 
-    traits: the traits in the latest identify call that sent any.
+    traits: the current traits; None if none were ever sent. other_values: see
+    `traits.other_values`.
     """
 
     user_id: str
     traits: Mapping[str, Any] | None
     since_ms: int
+    other_values: Sequence[tuple[str, Statement]]
 
 
 class AbsorbedVisitor(NamedTuple):
@@ -29,7 +32,8 @@ class Identity(NamedTuple):
     """A visitor that belongs to a user or was merged.
 
     user_id: the user of its canonical visitor. merged_at: when it was last merged, in milliseconds;
-    None for a canonical visitor. traits: the user's traits; None for a merged visitor.
+    None for a canonical visitor. traits: the user's traits; None for a merged visitor. trait_times:
+    when each trait was stated as ISO 8601; a trait without a value was removed then.
     """
 
     visitor_id: str
@@ -37,6 +41,7 @@ class Identity(NamedTuple):
     user_id: str | None
     merged_at: int | None
     traits: Mapping[str, Any] | None
+    trait_times: Mapping[str, str] | None
 
 
 class Profile(NamedTuple):

@@ -1,13 +1,17 @@
 """Reads profiles from the rows of visitors, users and merges."""
 
 from collections.abc import Collection
+from typing import Any
 
+from msgspec import convert
 from sqlalchemy import Column, Connection, func, select
 
+from penstock.base.clock import iso
 from penstock.base.ids import ScopeId, VisitorId
 from penstock.base.unicode_text import composed, spellings
 from penstock.identity.profiles.model import AbsorbedVisitor, Identity, LinkedUser, Profile
 from penstock.identity.releases import store as open_releases
+from penstock.identity.traits import Statements, other_values, trait_times
 from penstock.metadb.tables import merges, user_links, visitors
 
 _PAGE_VISITORS = 5_000
@@ -36,7 +40,12 @@ def identities_page(
         .scalar_subquery()
     )
     rows = db.execute(
-        select(page, merged_at.label("merged_at"), user_links.c.traits)
+        select(
+            page,
+            merged_at.label("merged_at"),
+            user_links.c.traits,
+            user_links.c.trait_statements,
+        )
         .outerjoin(
             user_links,
             (user_links.c.scope_id == scope_id)
@@ -53,12 +62,20 @@ def identities_page(
             row.user_id,
             None if row.canonical_id == row.visitor_id else row.merged_at,
             row.traits,
+            _times(row.trait_statements),
         )
         for row in rows
         if row.user_id is not None or row.canonical_id != row.visitor_id
         if (scope_id, row.canonical_id) not in released
     ]
     return identities, rows[-1].visitor_id if len(rows) == _PAGE_VISITORS else None
+
+
+def _times(stored: Any) -> dict[str, str] | None:
+    """Return the times of a user's traits; None if none were ever sent."""
+    if stored is None:
+        return None
+    return {name: iso(at_ms) for name, at_ms in trait_times(convert(stored, Statements)).items()}
 
 
 def canonical_by_visitor_id(
@@ -136,6 +153,7 @@ def profile(db: Connection, scope: ScopeId, visitor_id: VisitorId) -> Profile | 
             visitors.c.created_at,
             user_links.c.user_id,
             user_links.c.traits,
+            user_links.c.trait_statements,
             user_links.c.created_at.label("linked_at"),
         )
         .outerjoin(
@@ -165,7 +183,14 @@ def profile(db: Connection, scope: ScopeId, visitor_id: VisitorId) -> Profile | 
         scope_id=scope,
         visitor_id=visitor_id,
         created_at_ms=row.created_at,
-        user=None if row.user_id is None else LinkedUser(row.user_id, row.traits, row.linked_at),
+        user=None
+        if row.user_id is None
+        else LinkedUser(
+            row.user_id,
+            row.traits,
+            row.linked_at,
+            list(other_values(convert(row.trait_statements or {}, Statements))),
+        ),
         absorbed=tuple(
             AbsorbedVisitor(VisitorId(merge.absorbed_id), merge.user_id, merge.merged_at)
             for merge in absorbed

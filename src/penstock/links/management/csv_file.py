@@ -4,15 +4,18 @@ A file from `write_csv` can be read back without changes, even after a spreadshe
 """
 
 import csv
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import StringIO
 from typing import Any, NamedTuple
 
+from penstock.base.csv_separators import separator_of, stated_separator
 from penstock.base.errors import Fault, Invalid
 from penstock.base.spreadsheets import decode_cell, encode_cell
 from penstock.links.management.schema import LinkRecord
 
+_BOMS_UTF16 = (BOM_UTF16_LE, BOM_UTF16_BE)
 MAX_ROWS = 5_000
 MAX_BYTES = 2 * 1024 * 1024
 
@@ -64,16 +67,20 @@ def _text(value: Any) -> str:
 def read_csv(body: bytes) -> list[CsvRow]:
     """Parse a file. Raises `Invalid` if it is not a CSV file of links, or is too long."""
     try:
-        text = body.decode("utf-8-sig")
+        text = body.decode("utf-16" if body.startswith(_BOMS_UTF16) else "utf-8-sig")
     except UnicodeDecodeError:
         raise Invalid([Fault("body", "not_utf8", "Save the file as CSV in UTF-8.")]) from None
-    reader = csv.reader(StringIO(text, newline=""), strict=True)
+    line, _, rest = text.partition("\n")
+    stated = stated_separator(line)
+    text, line = (text, line) if stated is None else (rest, rest.partition("\n")[0])
+    separator = stated or separator_of(line)
+    reader = csv.reader(StringIO(text, newline=""), delimiter=separator, strict=True)
     try:
         header = next(reader, [])
         _check_header(header)
         return list(_rows(header, reader))
     except csv.Error as error:
-        message = f"Line {reader.line_num} is not CSV with commas and quotes: {error}."
+        message = f"Line {reader.line_num} is not CSV with {separator!r} and quotes: {error}."
         raise Invalid([Fault("body", "not_csv", message)]) from None
 
 
@@ -99,7 +106,7 @@ def _rows(header: Sequence[str], lines: Iterator[list[str]]) -> Iterator[CsvRow]
             message = f"The file has more than {MAX_ROWS:,} links; split it."
             raise Invalid([Fault("body", "too_many", message)])
         if len(cells) > len(header):
-            message = f"Row {number} has more cells than the header; quote texts with commas."
+            message = f"Row {number} has more cells than the header; quote texts with separators."
             raise Invalid([Fault("body", "not_csv", message)])
         values = {
             name: _value(name, decode_cell(cell))

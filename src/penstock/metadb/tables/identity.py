@@ -27,9 +27,9 @@ user_links = Table(
     Column("user_id", Text, primary_key=True),
     required("visitor_id", Text, comment="canonical"),
     Column("trust", Integer, comment="of the claim that linked them; unset: as a backend's"),
-    Column("traits", JSON, comment="what identify last said of the user"),
-    Column("traits_trust", Integer, comment="of that call; unset: as a backend's"),
+    Column("traits", JSON, comment="that the user has, by name"),
     required("created_at", BigInteger),
+    Column("trait_statements", JSON, comment="what was stated about each trait, and when"),
     sqlite_with_rowid=False,
 )
 

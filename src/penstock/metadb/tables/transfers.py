@@ -53,6 +53,7 @@ imports = Table(
     Column("gap_dismissed_at", BigInteger, comment="an owner judged the gap harmless"),
     Column("gap_dismissed_by", Text, comment="ID of the user who did"),
     Column("warnings", JSON, comment="codes of the warnings about its events; unset: none"),
+    Column("warning_lines", JSON, comment="lines with each warning, by its code; unset: none"),
     required(
         "empty_lines", BigInteger, server_default="0", comment="skipped lines, among those read"
     ),
@@ -85,6 +86,7 @@ imports = Table(
     required(
         "revision", BigInteger, server_default="1", comment="rises with each change of the mapping"
     ),
+    Column("timezone", Text, comment="of times without an offset; unset: UTC"),
     Index(None, "workspace_id", "created_at"),
     Index(None, "website_id", "created_at"),
     Index(None, "state"),

@@ -71,7 +71,7 @@ function formatOf(start) {
 }
 
 function tableFormat(first) {
-  const columns = first.split(/[,;\t]/).map((column) => column.trim().replace(/^"|"$/g, ""));
+  const columns = first.split(/[,;\t|]/).map((column) => column.trim().replace(/^"|"$/g, ""));
   if (columns.length < 2) return undefined;
   const isPostHog = ["event", "distinct_id", "timestamp"].every((each) => columns.includes(each));
   return isPostHog ? "posthog" : "csv";

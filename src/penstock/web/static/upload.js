@@ -24,6 +24,7 @@ form.elements.file.addEventListener("change", async () => {
   check();
 });
 dialog.addEventListener("close", () => request?.abort());
+showTimezone();
 
 // The whole page accepts files, so that a file that misses the dialog does not replace the page.
 const holdsFiles = (event) => event.dataTransfer?.types.includes("Files");
@@ -54,9 +55,17 @@ async function check() {
   clearFaults(form);
   for (const guide of form.querySelectorAll("[data-guide]"))
     guide.hidden = guide.dataset.guide !== form.elements.format.value;
+  showTimezone();
   const [file] = form.elements.file.files;
   const message = file && (await formatError(file));
   if (message) fault("not_json", message);
+}
+
+// Only some formats have times without an offset.
+function showTimezone() {
+  const { timezone } = form.elements;
+  timezone.disabled = !formats[form.elements.format.value].hasLocalTimes;
+  timezone.closest(".field").hidden = timezone.disabled;
 }
 
 async function send() {
@@ -79,6 +88,8 @@ async function send() {
     format: form.elements.format.value,
     dryRun: "true",
   });
+  const timezone = form.elements.timezone.value.trim();
+  if (timezone && !form.elements.timezone.disabled) query.set("timezone", timezone);
   request.open("POST", `/api/imports?${query}`);
   request.setRequestHeader("Content-Type", formats[form.elements.format.value].mediaType);
   request.upload.addEventListener(

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field
 
 from penstock.events.imports.formats.schema import ImportMapping
+from penstock.events.imports.schema import ImportWarningRecord
 from penstock.events.model import Kind
 from penstock.http.schema import Iso, Query, Record
 
@@ -152,6 +153,10 @@ class ImportSummaryRecord(Record):
         tuple[ReasonRecord, ...],
         Field(description="Why lines would be rejected, the most frequent reason first."),
     ]
+    warnings: Annotated[
+        tuple[ImportWarningRecord, ...],
+        Field(description="What is unusual in its events, and what does not fit."),
+    ] = ()
     attempt_properties: Annotated[
         tuple[AttemptPropertyRecord, ...],
         Field(description="Properties that look like an attempt ID, the most likely first."),
@@ -182,6 +187,27 @@ class ImportSummaryRecord(Record):
             "visitors reach them."
         ),
     ]
+    other_date_format: Annotated[
+        str | None,
+        Field(
+            description="The format in which all times could be read as well, with day and month "
+            "in the other order than in the mapping. Null if some row proves the order."
+        ),
+    ] = None
+    whole_seconds: Annotated[
+        bool,
+        Field(
+            description="true if all times of events are whole seconds. Events in the same second "
+            "then prove no order."
+        ),
+    ] = False
+    sequence_property: Annotated[
+        str | None,
+        Field(
+            description="A property whose whole numbers rise with each event of a visitor, so that "
+            "it proves the order of events with equal times. Null if there is none."
+        ),
+    ] = None
 
     def values_of(self, column: str) -> list[str]:
         """Return the first values of a column, without empty cells and repeats, at most three."""

@@ -6,6 +6,7 @@ Identities are resolved by the rules for stored events, but only within the file
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 from penstock.accounts.model import Website
@@ -20,9 +21,17 @@ from penstock.events.imports.dry_runs.schema import (
     ImportSummaryRecord,
     ReasonRecord,
 )
-from penstock.events.imports.entries import Occurrences, RowReader, line_excerpt
-from penstock.events.imports.formats.reader import Row, Sample, UnreadableFile
+from penstock.events.imports.entries import (
+    Occurrences,
+    RowReader,
+    line_excerpt,
+    warning_codes,
+)
+from penstock.events.imports.formats.reader import DateOrder, Row, Sample, UnreadableFile
 from penstock.events.imports.formats.schema import ImportMapping
+from penstock.events.imports.formats.times import common_order, swapped_format
+from penstock.events.imports.rejections import RejectionLimits
+from penstock.events.imports.schema import warning_records
 from penstock.events.model import Kind, NewEvent
 from penstock.identity.model import CONFLICT, Claim
 from penstock.identity.resolution import IdentityResolver
@@ -39,6 +48,8 @@ _MOST, _NEARLY_ALL = 0.5, 0.95
 _MAX_STEPS = 5
 _MAX_ORDERED_VALUES = 500
 """Maximum number of values of a property, and of visitors, whose events give the order of steps."""
+_MAX_NUMBERED_EVENTS = 5_000
+"""Maximum number of events whose properties are examined for a sequence number."""
 _MAX_ORDERED_NAMES = 20
 """Maximum number of event names of one value whose first times are compared."""
 _RARE = 0.05
@@ -245,6 +256,47 @@ class _Properties:
         return candidates[:_MAX_LISTED_PROPERTIES]
 
 
+class _Sequences:
+    """The properties of events that number the events of each visitor in their order.
+
+    Examines the first events of some visitors. numbers: by property and visitor, the number and the
+    time of each event.
+    """
+
+    def __init__(self) -> None:
+        self._events = 0
+        self._numbers: dict[str, dict[VisitorId, list[tuple[int, int]]]] = {}
+
+    def add(self, visitor_id: VisitorId, event: NewEvent) -> None:
+        """Note the whole numbers among the properties of an event."""
+        if self._events == _MAX_NUMBERED_EVENTS:
+            return
+        self._events += 1
+        for name, number in event.properties.items():
+            if type(number) is int and number >= 0:
+                of_visitors = self._numbers.setdefault(name, {})
+                of_visitors.setdefault(visitor_id, []).append((number, event.occurred_at_ms))
+
+    def best(self) -> str | None:
+        """Return the property that is on most events; None if no property numbers them."""
+        sizes = {
+            name: sum(map(len, of_visitors.values()))
+            for name, of_visitors in self._numbers.items()
+            if all(map(_rises_with_time, of_visitors.values()))
+            and any(len(numbered) > 1 for numbered in of_visitors.values())
+        }
+        name = max(sizes, key=sizes.__getitem__, default=None)
+        return None if name is None or sizes[name] < _NEARLY_ALL * self._events else name
+
+
+def _rises_with_time(numbered: list[tuple[int, int]]) -> bool:
+    """Whether no number of a visitor repeats, and a higher number is never earlier."""
+    return all(
+        number < later_number and at_ms <= later_ms
+        for (number, at_ms), (later_number, later_ms) in pairwise(sorted(numbered))
+    )
+
+
 class Summariser:
     """Summarises the rows of a file, one by one."""
 
@@ -253,6 +305,7 @@ class Summariser:
         website: Website,
         now_ms: int,
         limits: SummaryLimits = ON_OWN_MACHINE,
+        rejections: RejectionLimits = RejectionLimits(),  # noqa: B008
         *,
         accepts_stored_events: bool = True,
     ) -> None:
@@ -260,31 +313,42 @@ class Summariser:
         self._names = names = _Budget(limits.names)
         self._context, self._order = EventValidationContext(now_ms), _Order(names)
         self._reader = RowReader(website, accepts_stored_events=accepts_stored_events)
+        self._rejection_limits = rejections
         self._repeats = Occurrences()
         self._visitors, self._properties = _Visitors(limits.ids), _Properties(limits.values, names)
+        self._sequences = _Sequences()
         self._event_names = Counter[EventKey]()
         self._span_ms = (LATEST_MS, 0)
         self._reasons = dict[tuple[str, str], ReasonRecord]()
-        self._counts = Counter[str]()
+        self._counts, self._warning_lines = Counter[str](), Counter[str]()
+        self._date_orders = set[DateOrder]()
         self._is_limited = False
         self.lines_read = 0
 
     @property
-    def rejected(self) -> int:
-        """Number of rejected lines so far."""
-        return self._counts["rejected"]
+    def date_order(self) -> DateOrder | None:
+        """The order of day and month that all rows so far allow; see `common_order`."""
+        return common_order(self._date_orders)
 
     def add(self, row: Row) -> None:
-        """Read a row."""
+        """Read a row. Raises `UnreadableFile` if the import would stop after it."""
         self.lines_read = row.lines_read
+        if row.date_order is not None:
+            self._date_orders.add(row.date_order)
         self._counts["empty"] += row.empty_lines
         self._counts["ignored"] += row.ignored_lines
         try:
             items = self._reader.read(row, self._context)
         except Invalid as error:
-            self._counts["rejected"] += 1
             self._add_reason(row, error.faults)
+            if self._reader.rejections.exceed(self._rejection_limits):
+                rejected = self._reader.rejections.text(self._rejection_limits)
+                raise UnreadableFile(
+                    f"The import would stop after {rejected}. Correct the file, or choose another "
+                    "format."
+                ) from None
             return
+        self._warning_lines.update(warning_codes(row, items))
         has_conflict = False
         for item in items:
             claim = _claim(item)
@@ -301,6 +365,7 @@ class Summariser:
             self._counts["duplicates"] += 1
             return
         self._counts["events"] += 1
+        self._counts["whole_seconds"] += event.occurred_at_ms % 1000 == 0
         key = (event.kind, event.name)
         if len(self._event_names) < _MAX_NAMES or key in self._event_names:
             self._event_names[key] += 1
@@ -312,6 +377,7 @@ class Summariser:
             self._visitors.add_event(claim, visitor_id)
             self._properties.add(event, visitor_id)
             self._order.add(visitor_id, event)
+            self._sequences.add(visitor_id, event)
 
     def _add_reason(self, row: Row, faults: Sequence[Fault]) -> None:
         """Count a rejected line by its first fault."""
@@ -355,7 +421,7 @@ class Summariser:
             identify_lines=counts["identify"],
             ignored_lines=counts["ignored"],
             empty_lines=counts["empty"],
-            rejected=counts["rejected"],
+            rejected=self._reader.rejections.number,
             identity_conflicts=counts["conflicts"],
             visitors=self._visitors.number(),
             first_event_at=first_ms if counts["events"] else None,
@@ -366,24 +432,32 @@ class Summariser:
                 for (kind, name), events in self._event_names.most_common(_MAX_LISTED_NAMES)
             ),
             reasons=tuple(sorted(self._reasons.values(), key=lambda reason: -reason.lines)),
+            warnings=warning_records(self._warning_lines),
             attempt_properties=tuple(
                 self._properties.attempt_properties(self._visitors, self._website)
             ),
             sample=sample,
             mapping=mapping,
             steps=tuple(self._order.steps(self._event_names)),
+            whole_seconds=0 < counts["events"] == counts["whole_seconds"],
+            sequence_property=self._sequences.best(),
+            other_date_format=swapped_format(mapping.time_format)
+            if mapping is not None and self.date_order is DateOrder.EITHER
+            else None,
         )
 
 
-def summarise(rows: Iterable[Row], website: Website, now_ms: int) -> ImportSummaryRecord:
-    """Read all rows of a file and summarise them."""
+def summarise(
+    rows: Iterable[Row], website: Website, now_ms: int, mapping: ImportMapping | None = None
+) -> ImportSummaryRecord:
+    """Read all rows of a file and summarise them. mapping: the uses of its columns, if any."""
     summariser = Summariser(website, now_ms)
     try:
         for row in rows:
             summariser.add(row)
     except UnreadableFile as problem:
-        return summariser.summary(error=str(problem))
-    return summariser.summary()
+        return summariser.summary(error=str(problem), mapping=mapping)
+    return summariser.summary(mapping=mapping)
 
 
 def _claim(item: NewEvent | Claim) -> Claim:

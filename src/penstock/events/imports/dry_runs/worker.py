@@ -10,7 +10,6 @@ from time import monotonic
 
 from penstock.accounts.model import Website
 from penstock.accounts.websites.service import WebsiteService
-from penstock.base.event_limits import MAX_EVENT_BYTES
 from penstock.core import Core
 from penstock.events.imports import store
 from penstock.events.imports.dry_runs.schema import ImportSummaryRecord
@@ -19,10 +18,18 @@ from penstock.events.imports.file_worker import FileWorker
 from penstock.events.imports.files import ImportFiles
 from penstock.events.imports.formats.csv_rows import read_field_names
 from penstock.events.imports.formats.guesses import guess_mapping
-from penstock.events.imports.formats.reader import ReaderLimits, Row, Sample, UnreadableFile
+from penstock.events.imports.formats.reader import (
+    DateOrder,
+    Row,
+    Sample,
+    UnreadableFile,
+)
+from penstock.events.imports.formats.schema import ImportMapping
 from penstock.events.imports.formats.table import reader_named
+from penstock.events.imports.formats.times import swapped_format
 from penstock.events.imports.mappings.service import newest_mapping_of
 from penstock.events.imports.model import STAGED, ImportJob, ImportState, UnfinishedImport
+from penstock.events.imports.rejections import RejectionLimits
 
 TOPIC = "import_checks"
 _SLICE_S = 0.2
@@ -42,15 +49,18 @@ _NOT_STARTED = (
 class _Check:
     """A dry run in progress.
 
-    sample: the first rows of a table; None for other formats and unreadable files. reading_s:
+    sample: the first rows of a table; None for other formats and unreadable files. is_guess:
+    whether its mapping was guessed from the sample. reading_s:
     seconds of reading so far. error: why the import would fail. summary: set once the file is read,
     so that it can be saved again after an error of the store.
     """
 
     job: ImportJob
+    website: Website
     rows: Generator[Row]
     summariser: Summariser
     sample: Sample | None
+    is_guess: bool
     bytes_read: int = 0
     reading_s: float = 0.0
     error: str | None = None
@@ -118,53 +128,80 @@ class DryRunWorker(FileWorker[_Check]):
 
     def _open(self, job: ImportJob, website: Website, deaths: int) -> _Check:
         sample = self._sample(job)
-        job = self._with_mapping(job, sample)
+        job, is_guess = self._with_mapping(job, sample)
+        rows, summariser = self._reading(job, website)
+        return _Check(job, website, rows, summariser, sample, is_guess)
+
+    def _reading(self, job: ImportJob, website: Website) -> tuple[Generator[Row], Summariser]:
+        """Return the rows of the file from its beginning, and a new summary of them."""
         rows = reader_named(job.format, job.mapping).rows(
-            self.files.readable_path(job.id, job.format), self._reader_limits()
+            self.files.readable_path(job.id, job.format),
+            self._reader_limits(job, is_dry_run=True),
         )
         summariser = Summariser(
             website,
             max(self._clock(), job.created_at_ms),
             _LIMITS,
+            RejectionLimits(
+                self._settings.max_import_rejects, self._settings.max_import_rejected_percent
+            ),
             accepts_stored_events=job.accepts_stored_events,
         )
-        return _Check(job, rows, summariser, sample)
+        return rows, summariser
 
-    def _with_mapping(self, job: ImportJob, sample: Sample | None) -> ImportJob:
+    def _with_mapping(self, job: ImportJob, sample: Sample | None) -> tuple[ImportJob, bool]:
         """Choose the mapping of a table whose columns are not the fields of an event: the saved
         one of the same columns, or else a guess.
 
-        If the guess lacks something that an import needs, the dry run reports this and ends.
+        If the guess lacks something that an import needs, the dry run reports this and ends. Also
+        returns whether the mapping is a guess.
         """
         if sample is None or job.mapping is not None:
-            return job
+            return job, False
         with suppress(UnreadableFile):
             read_field_names(list(sample.columns))
-            return job
+            return job, False
         with self._database.read() as db:
             saved = newest_mapping_of(db, job.workspace_id, sample.columns)
         mapping = saved.mapping if saved else guess_mapping(sample)
+        changed = self._change_mapping(job, mapping)
+        return changed, saved is None and changed.mapping == mapping
+
+    def _change_mapping(self, job: ImportJob, mapping: ImportMapping) -> ImportJob:
+        """Store another mapping, unless someone has changed the import in the meantime."""
         with self._database.write() as db:
             stored = store.find(db, job.workspace_id, job.id, lock=True)
             if stored is None or stored.state is not ImportState.CHECKING:
                 return stored or job
-            if stored.mapping is not None:  # A client has sent one in the meantime.
+            if stored.revision != job.revision:
                 return stored
             return store.change(
                 db, stored, self._clock(), mapping=mapping, revision=stored.revision + 1
             )
 
-    def _reader_limits(self) -> ReaderLimits:
-        return ReaderLimits(
-            MAX_EVENT_BYTES, self._settings.limits.max_import_inflated_bytes, is_dry_run=True
-        )
+    def _swap_dates(self, check: _Check) -> bool:
+        """Begin again with day and month swapped, if the guess reads them in an order that some row
+        does not allow. Returns whether the reading begins again.
+        """
+        mapping = check.job.mapping
+        if not check.is_guess or mapping is None:
+            return False
+        if check.summariser.date_order is not DateOrder.SWAPPED:
+            return False
+        check.is_guess = False
+        swapped = mapping.with_time_format(swapped_format(mapping.time_format))
+        check.job = self._change_mapping(check.job, swapped)
+        check.rows, check.summariser = self._reading(check.job, check.website)
+        check.error, check.reading_s = None, 0.0
+        return True
 
     def _sample(self, job: ImportJob) -> Sample | None:
         """Return the first rows of a table; None for other formats and unreadable files."""
         reader = reader_named(job.format)
         try:
             return reader.sample and reader.sample(
-                self.files.readable_path(job.id, job.format), self._reader_limits()
+                self.files.readable_path(job.id, job.format),
+                self._reader_limits(job, is_dry_run=True),
             )
         except UnreadableFile:
             return None  # The dry run reports it.
@@ -175,7 +212,8 @@ class DryRunWorker(FileWorker[_Check]):
             began_s = monotonic()
             is_complete = self._read_rows(check, began_s + _SLICE_S)
             check.reading_s += monotonic() - began_s
-            if is_complete or check.reading_s >= _MAX_READING_S:
+            is_read = is_complete or check.reading_s >= _MAX_READING_S
+            if is_read and not self._swap_dates(check):
                 check.summary = check.summariser.summary(
                     error=check.error,
                     is_complete=is_complete,
@@ -188,7 +226,6 @@ class DryRunWorker(FileWorker[_Check]):
 
     def _read_rows(self, check: _Check, until_s: float) -> bool:
         """Read rows until the given time. Returns whether the import would read no more of them."""
-        limit = self._settings.limits.max_import_rejects
         mapping = check.job.mapping
         try:
             if mapping is not None and (gaps := mapping.gaps()):
@@ -196,11 +233,6 @@ class DryRunWorker(FileWorker[_Check]):
             for row in check.rows:
                 check.summariser.add(row)
                 check.bytes_read = row.bytes_read
-                if check.summariser.rejected >= limit:
-                    raise UnreadableFile(
-                        f"The import would stop after {limit:,} rejected lines, the limit. Correct "
-                        "the file, or choose another format."
-                    )
                 if monotonic() >= until_s:
                     return False
         except UnreadableFile as problem:

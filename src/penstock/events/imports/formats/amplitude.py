@@ -22,10 +22,10 @@ from penstock.events.imports.formats.exports import (
     take,
     text,
     unique_name,
-    utc,
     without_signs,
 )
 from penstock.events.imports.formats.reader import Guide
+from penstock.events.imports.formats.times import FileTimes
 
 _PAGE_VIEW, _SCREEN_VIEW = "[Amplitude] Page Viewed", "[Amplitude] Screen Viewed"
 _COLUMNS = {"country": "country", "region": "region", "os_name": "os"}
@@ -43,18 +43,19 @@ _CONTEXT = (
 _NO_SESSION = "-1"
 
 
-def _line(values: Values) -> Any:
+def _line(values: Values, times: FileTimes) -> Any:
     event = required(text(values, "event_type"), "event_type")
     device_id, user_id = sent_id(values, "device_id"), sent_id(values, "user_id")
     user_properties = without_signs(object_of(values, "user_properties"), AMPLITUDE.name)
     if event == "$identify":
         if user_id is None:
             return None
-        return identify_line(user_id, [device_id], user_properties)
+        time = times.sent_ms(scalar(values, "event_time"))
+        return identify_line(user_id, [device_id], user_properties, time=time)
     if user_id is None:
         required(device_id, "device_id")
     line: dict[str, Any] = {"visitorId": device_id, "userId": user_id}
-    line["timestamp"] = utc(required(scalar(values, "event_time"), "event_time"))
+    line["timestamp"] = times.sent_ms(required(scalar(values, "event_time"), "event_time"))
     line["dedupeKey"] = sent_id(values, "uuid") or sent_id(values, "$insert_id")
     session_id = sent_id(values, "session_id")
     if session_id != _NO_SESSION:

@@ -3,7 +3,8 @@
 Columns are named after the fields of an NDJSON line, such as `timestamp`, `name` and `userId`. A
 column `properties.plan` contains the property `plan` as text; a column `properties` may contain a
 JSON object, for numbers and other types. Empty cells are ignored. Without a column `type`, each row
-is of type `event`. The separator (comma, semicolon or tab) is detected from the header.
+is of type `event`. The separator (comma, semicolon, tab or pipe) is detected from the header,
+unless a line such as `sep=;` before it states one.
 
 Python's `csv` module finds the end of a row, which may be many lines later: a quoted cell may
 contain line breaks. A row with invalid quoting is therefore rejected from its first line to the
@@ -12,21 +13,23 @@ import, because the text of a cell must never be read as rows.
 """
 
 import csv
-from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from msgspec import json
 
+from penstock.base.csv_separators import separator_of, stated_separator
 from penstock.base.errors import Fault, Malformed
 from penstock.events.imports.formats.exports import MAX_EXPORT_LINE_BYTES
 from penstock.events.imports.formats.mapping import (
     HOW_TO_MAP,
     ReadCells,
     ReadNames,
+    mapped_rows,
     read_cells_by,
     sample_table,
 )
@@ -44,9 +47,9 @@ from penstock.events.imports.formats.reader import (
 )
 from penstock.events.imports.formats.schema import ImportLine, ImportMapping
 from penstock.events.imports.formats.text_lines import MAX_LINE_BYTES, text_lines
+from penstock.events.imports.formats.times import FileTimes
 from penstock.http.bodies import parse_json
 
-_SEPARATORS = ",;\t"
 _PROPERTIES = "properties"
 _FIELDS = {"event", *(field.alias for field in ImportLine.model_fields.values())}
 """Names of columns. `event` is an alias of `name`."""
@@ -62,6 +65,12 @@ _EXPECTED = (
     f"timestamp,name,userId,properties.plan. {HOW_TO_MAP}"
 )
 _EXPECTED_TABLE = "Send CSV whose first row names the columns of the mapping."
+_SUM_COLUMNS, _OTHER_SUM_COLUMNS = {"date", "visitors"}, {"visits", "pageviews", "bounces"}
+_ONLY_SUMS = (
+    "The file has sums for each day (columns such as date, visitors and pageviews), like an export "
+    "of Plausible. A funnel cannot be made of sums, because they do not say who did what and when. "
+    "Send a file with a row for each event."
+)
 _MAX_SAMPLE_S = 1.0
 """Time limit for finding the first rows of a file, in seconds."""
 _NOT_CSV = Fault(
@@ -102,12 +111,12 @@ def csv_rows(path: Path, limits: ReaderLimits, read_names: ReadNames) -> Iterato
     """
     line_limits = limits._replace(max_row_bytes=MAX_LINE_BYTES)
     lines = text_lines(path, line_limits, keep_empty=True)
-    header, empty_lines = None, 0
+    header, empty_lines, separator = None, 0, None
     for line in lines:
         if not line.content:
             yield line
             continue
-        if not line.content.removeprefix(BOM_UTF8).strip():
+        if not line.content.strip():
             empty_lines += 1
             if empty_lines == _MAX_EMPTY_LINES:
                 raise UnreadableFile(f"The file has {_MAX_EMPTY_LINES:,} empty lines in a row.")
@@ -115,16 +124,22 @@ def csv_rows(path: Path, limits: ReaderLimits, read_names: ReadNames) -> Iterato
             continue
         empty_lines = 0
         if header is None:
-            header = _read_header(line.content, read_names)
+            if separator is None and (stated := stated_separator(_decoded(line.content))):
+                separator = stated
+            else:
+                header = _read_header(line.content, read_names, separator)
             yield line._replace(content=b"")
         else:
             yield _read_row(line, lines, header, limits.max_row_bytes)
 
 
-def _read_header(line: bytes, read_names: ReadNames) -> _Header:
-    """Read the header. Raises `UnreadableFile` if the line is not a header."""
-    text = line.removeprefix(BOM_UTF8).decode("utf-8", "replace").strip("\r\n")
-    separator = max(_SEPARATORS, key=text.count)
+def _read_header(line: bytes, read_names: ReadNames, separator: str | None) -> _Header:
+    """Read the header. Raises `UnreadableFile` if the line is not a header.
+
+    separator: the separator that the file states, if any.
+    """
+    text = line.decode("utf-8", "replace").strip("\r\n")
+    separator = separator or separator_of(text)
     try:
         [cells] = csv.reader([text], delimiter=separator, strict=True)
     except (csv.Error, ValueError):
@@ -136,6 +151,13 @@ def _read_header(line: bytes, read_names: ReadNames) -> _Header:
         raise UnreadableFile(f"The first row names more than {_MAX_COLUMNS:,} columns.")
     if len(set(names)) < len(names):
         raise UnreadableFile("The first row names a column twice.")
+    if len(names) == 1:
+        raise UnreadableFile(
+            f"The first row has a single cell, {names[0][:100]!r}. It must name the columns, with "
+            "commas, semicolons, tabs or pipes between them. Remove a title above it."
+        )
+    if _SUM_COLUMNS.issubset(names) and not _OTHER_SUM_COLUMNS.isdisjoint(names):
+        raise UnreadableFile(_ONLY_SUMS)
     return _Header(separator, len(names), read_names(names))
 
 
@@ -270,14 +292,15 @@ def csv_problem(head: bytes, read_names: ReadNames, expected: str) -> str | None
 
     expected: a sentence that says what to send.
     """
-    start = head.removeprefix(BOM_UTF8).lstrip(b"\r\n")
-    line, newline, _ = start.partition(b"\n")
+    line, newline, rest = head.lstrip(b"\r\n").partition(b"\n")
+    if separator := stated_separator(_decoded(line)):
+        line, newline, _ = rest.lstrip(b"\r\n").partition(b"\n")
     if not line.strip() or not (newline or len(head) < HEAD_BYTES):
         return None  # The problem with the header is reported when the file is read.
     if line.startswith((b"{", b"[")):
         return f"The file is JSON. {expected}"
     try:
-        _read_header(line, read_names)
+        _read_header(line, read_names, separator)
     except UnreadableFile as problem:
         return str(problem)
     return None
@@ -285,11 +308,11 @@ def csv_problem(head: bytes, read_names: ReadNames, expected: str) -> str | None
 
 def _mapped(mapping: ImportMapping) -> Reader:
     """Return the reader of CSV with this mapping."""
-    read_names = partial(read_cells_by, mapping)
+    read_names = partial(read_cells_by, mapping, FileTimes(UTC))
 
     def rows(path: Path, limits: ReaderLimits) -> Iterator[Row]:
         limits = limits._replace(max_row_bytes=MAX_EXPORT_LINE_BYTES)
-        return csv_rows(path, limits, read_names)
+        return mapped_rows(mapping, limits, partial(csv_rows, path, limits))
 
     return replace(
         CSV,

@@ -8,22 +8,20 @@ name of the product as a prefix, such as `mixpanel_plan` for `$plan`.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
+from zoneinfo import ZoneInfo
 
 from msgspec import DecodeError, Raw, ValidationError, json
 
-from penstock.base.clock import parse_time
 from penstock.base.errors import Fault, Invalid
 from penstock.base.event_limits import (
     MAX_NAME_CHARS,
-    MAX_PATH_CHARS,
-    MAX_PROPERTY_KEYS,
-    MAX_STRING_BYTES,
 )
 from penstock.base.paths import path_of_url, split_url
 from penstock.base.wording import listed
+from penstock.events.imports.formats.fitting import fitted
 from penstock.events.imports.formats.reader import Guide, Reader, ReaderLimits, Row, within_values
 from penstock.events.imports.formats.text_lines import text_lines
-from penstock.events.properties import too_many_keys
+from penstock.events.imports.formats.times import FileTimes
 
 MAX_EXPORT_LINE_BYTES = 1024 * 1024
 """Maximum number of bytes in a line of an export. Much of it may not be part of the event.
@@ -32,9 +30,9 @@ T = TypeVar("T")
 _OBJECT = json.Decoder(dict[str, Raw])
 Values = Mapping[str, Raw]
 """The fields of a JSON object, each with the JSON text of its value."""
-Translate = Callable[[Values], Mapping[str, Any] | None]
-"""Returns the line of an import for an object, or None if there is nothing to store. Raises
-`Invalid`.
+Translate = Callable[[Values, FileTimes], Mapping[str, Any] | None]
+"""Returns the line of an import for an object, or None if there is nothing to store. Reads times
+without an offset with the given object. Raises `Invalid`.
 """
 
 UTM = {
@@ -63,7 +61,7 @@ def reader_of_lines(
 
     def rows(path: Path, limits: ReaderLimits) -> Iterator[Row]:
         limits = limits._replace(max_row_bytes=MAX_EXPORT_LINE_BYTES)
-        return translated(text_lines(path, limits), translate)
+        return translated(text_lines(path, limits), translate, limits)
 
     return Reader(
         name=name,
@@ -71,14 +69,24 @@ def reader_of_lines(
         media_types=("application/x-ndjson", "application/ndjson", "application/jsonl"),
         endings=(".json", ".jsonl", ".ndjson"),
         guide=guide,
+        has_local_times=True,
         head_problem=lambda head: json_problem(head, fields, what),
         read_rows=rows,
     )
 
 
-def translated(rows: Iterator[Row], translate: Translate) -> Iterator[Row]:
-    """Translate the content of each row. Content that is not a JSON object stays unchanged, so
-    that it is rejected when it is validated.
+def translated(rows: Iterator[Row], translate: Translate, limits: ReaderLimits) -> Iterator[Row]:
+    """Translate the content of each row, with times in the time zone of the limits.
+
+    See `_translated`.
+    """
+    times = FileTimes(ZoneInfo(limits.timezone))
+    return times.noted(_translated(rows, translate, times))
+
+
+def _translated(rows: Iterator[Row], translate: Translate, times: FileTimes) -> Iterator[Row]:
+    """Translate the content of each row, and fit it into the limits of an event. Content that is
+    not a JSON object stays unchanged, so that it is rejected when it is validated.
     """
     for row in within_values(rows):
         if not row.content or row.faults:
@@ -86,14 +94,15 @@ def translated(rows: Iterator[Row], translate: Translate) -> Iterator[Row]:
             continue
         try:
             values = _OBJECT.decode(row.content)
-            line = translate(values)
+            line = translate(values, times)
             content = b"" if line is None else json.encode(_without_missing(line))
         except Invalid as error:
             yield row._replace(faults=error.faults)
         except (DecodeError, RecursionError, UnicodeError):
             yield row
         else:
-            yield row._replace(content=content, ignored_lines=int(line is None))
+            row = row._replace(content=content, ignored_lines=int(line is None))
+            yield row if line is None else fitted(row, line)
 
 
 def _without_missing(line: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -151,14 +160,6 @@ def require_id(value: Any, field: str) -> str | None:
     raise Invalid([Fault(field, "wrong_type", "An ID must be a text or a whole number.")])
 
 
-def utc(time: Any) -> Any:
-    """Read a time, which is UTC if it has no offset. Leave anything else unchanged."""
-    try:
-        return parse_time(time, naive_is_utc=True)
-    except ValueError:
-        return time
-
-
 def required(value: Any, field: str) -> Any:
     """Return a value that is not None. Raises `Invalid` for None."""
     if value is None:
@@ -186,9 +187,8 @@ def _fits(value: str, field: str) -> bool:
     if "\0" in value:
         return False
     if field == "path":
-        return value.startswith("/") and len(value) <= MAX_PATH_CHARS
-    limit = MAX_STRING_BYTES if field in _TEXT_FIELDS else MAX_NAME_CHARS
-    if len(value.encode("utf-8", "replace")) > limit:
+        return value.startswith("/")
+    if field not in _TEXT_FIELDS and len(value.encode("utf-8", "replace")) > MAX_NAME_CHARS:
         return False
     if field in ("url", "referrer") and "://" not in value:
         return False
@@ -197,21 +197,21 @@ def _fits(value: str, field: str) -> bool:
 
 def is_page(url: str) -> bool:
     """Whether an import accepts this URL as the address of a page."""
-    path = None if "%00" in url else path_of_url(split_url(url))
-    return path is not None and len(path) <= MAX_PATH_CHARS
+    return "%00" not in url and path_of_url(split_url(url)) is not None
 
 
 def without_signs(properties: Mapping[str, T], product: str) -> dict[str, T]:
-    """Remove the `$` at the beginning of names, by the rule at the top of this module.
-
-    Raises `Invalid` if there are more properties than an event may have.
+    """Remove the `$` at the beginning of names, by the rule at the top of this module. The
+    properties with such names come last.
     """
-    if len(properties) > MAX_PROPERTY_KEYS:  # Unique names for many properties take long to find.
-        raise Invalid([too_many_keys("properties")])
     renamed = {name: raw for name, raw in properties.items() if not name.startswith("$")}
+    last_names = dict[str, str]()
     for name, raw in properties.items():
         if name.startswith("$"):
-            renamed[unique_name(name.lstrip("$") or product, renamed, product)] = raw
+            plain = name.lstrip("$") or product
+            # Begin with the last name that was used: trying all of them again would take long.
+            last_names[plain] = unique_name(last_names.get(plain, plain), renamed, product)
+            renamed[last_names[plain]] = raw
     return renamed
 
 
@@ -222,13 +222,22 @@ def unique_name(name: str, properties: Mapping[str, Any], product: str) -> str:
     return name
 
 
-def identify_line(user_id: str, visitor_ids: list[str | None], traits: Any = None) -> Any:
-    """Return a line that links these visitors to the user."""
+def identify_line(
+    user_id: str,
+    visitor_ids: list[str | None],
+    traits: Any = None,
+    once: Any = None,
+    time: Any = None,
+) -> Any:
+    """Return a line that links these visitors to the user.
+
+    once: traits for a user without them. time: when the traits were stated.
+    """
     line: dict[str, Any] = {"type": "identify", "userId": user_id}
     if known := list(dict.fromkeys(filter(None, visitor_ids))):
         line["visitorIds"] = known
-    if traits:
-        line["traits"] = traits
+    if traits or once:
+        line |= {"timestamp": time, "traits": traits or None, "traitsOnce": once or None}
     return line
 
 

@@ -17,7 +17,7 @@ from penstock.events.imports.formats.schema import (
     Use,
     ValueType,
 )
-from penstock.events.imports.formats.times import read_time_ms
+from penstock.events.imports.formats.times import FileTimes, read_time_ms
 from penstock.events.properties import RESERVED_PREFIX
 from penstock.http.bodies import parse_json
 from penstock.http.schema import has_controls
@@ -85,14 +85,16 @@ _FORMATS = tuple(
     f"{date}{clock}"
     for date in (
         "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y", "%d %b %Y",
-        "%b %d, %Y", "%d-%b-%Y", "%Y%m%d", "%m/%d/%y", "%d.%m.%y",
+        "%b %d, %Y", "%d-%b-%Y", "%Y%m%d", "%m/%d/%y", "%d/%m/%y", "%d.%m.%y",
     )
     for clock in (
         " %H:%M:%S", " %H:%M", " %I:%M:%S %p", " %I:%M %p", ", %H:%M:%S", ", %I:%M:%S %p",
         " %H:%M:%S.%f", " %H:%M:%S %z", "",
     )
 )  # fmt: skip
-"""Formats of times other than ISO 8601. If several fit all rows, the first is the guess."""
+"""Formats of times other than ISO 8601. If several fit the sample, the first is the guess; a dry
+run of all rows may prefer the one with day and month swapped.
+"""
 
 
 class _Column(NamedTuple):
@@ -215,7 +217,7 @@ def _is_time(value: Any, unit: TimeUnit, time_format: str | None) -> bool:
     if unit is TimeUnit.TEXT and not isinstance(value, str):
         return False
     try:
-        return _FIRST_MS <= read_time_ms(value, unit, time_format, UTC) < _LAST_MS
+        return _FIRST_MS <= read_time_ms(value, unit, time_format, FileTimes(UTC)) < _LAST_MS
     except ValueError:
         return False
 

@@ -15,6 +15,7 @@ from penstock.events.imports.formats.exports import without_signs
 from penstock.events.imports.formats.reader import (
     SAMPLE_ROWS,
     TOO_MANY_VALUES,
+    ReaderLimits,
     Row,
     Sample,
     UnreadableFile,
@@ -29,7 +30,7 @@ from penstock.events.imports.formats.schema import (
     Use,
     ValueType,
 )
-from penstock.events.imports.formats.times import read_time_ms
+from penstock.events.imports.formats.times import FileTimes, read_time_ms
 from penstock.http.bodies import parse_json
 from penstock.http.schema import has_controls
 
@@ -88,10 +89,19 @@ def sample_table(read_rows: Callable[[ReadNames], Iterator[Row]], max_s: float) 
     return Sample(columns, sampled)
 
 
-def read_cells_by(mapping: ImportMapping, names: Sequence[str]) -> ReadCells:
+def mapped_rows(
+    mapping: ImportMapping, limits: ReaderLimits, read_rows: Callable[[ReadNames], Iterator[Row]]
+) -> Iterator[Row]:
+    """Yield the rows of a table. read_rows: reads the rows of the file."""
+    times = FileTimes(ZoneInfo(mapping.timezone), compares_dates=limits.is_dry_run)
+    return times.noted(read_rows(partial(read_cells_by, mapping, times)))
+
+
+def read_cells_by(mapping: ImportMapping, times: FileTimes, names: Sequence[str]) -> ReadCells:
     """Return the function that reads a row of a table.
 
-    names: the columns of the table. Raises `UnreadableFile` if the mapping does not fit them.
+    times: reads the times of the table. names: its columns. Raises `UnreadableFile` if the mapping
+    does not fit them.
     """
     require_names(names)
     by_name = {each.column: each for each in mapping.columns}
@@ -105,7 +115,7 @@ def read_cells_by(mapping: ImportMapping, names: Sequence[str]) -> ReadCells:
                 f"Two columns would be the property {name}; give one another name in the mapping."
             )
     readers = [
-        (index, each.column, each.use, _target(each), _convert(each, mapping))
+        (index, each.column, each.use, _target(each), _convert(each, times))
         for index, each in enumerate(columns)
         if each.use is not Use.IGNORED
     ]
@@ -178,11 +188,11 @@ def _name_by_type(line: dict[str, Any]) -> None:
         line[field] = name
 
 
-def _convert(column: MappedColumn, mapping: ImportMapping) -> _Convert:
+def _convert(column: MappedColumn, times: FileTimes) -> _Convert:
     match column.use:
         case Use.TIME:
             unit = column.unit or TimeUnit.TEXT
-            return partial(_time, unit, column.format, ZoneInfo(mapping.timezone))
+            return partial(_time, unit, column.format, times)
         case Use.VISITOR | Use.USER | Use.ATTEMPT:
             return _id
         case Use.TYPE:
@@ -196,9 +206,9 @@ def _convert(column: MappedColumn, mapping: ImportMapping) -> _Convert:
     return _text
 
 
-def _time(unit: TimeUnit, time_format: str | None, zone: ZoneInfo, cell: Any) -> str:
+def _time(unit: TimeUnit, time_format: str | None, times: FileTimes, cell: Any) -> str:
     try:
-        at_ms = read_time_ms(cell, unit, time_format, zone)
+        at_ms = read_time_ms(cell, unit, time_format, times)
     except ValueError as error:
         raise ValueError(f"This time {error}.") from None
     if not 0 <= at_ms <= LATEST_MS:

@@ -30,6 +30,7 @@ from penstock.events.imports.formats.exports import (
     without_signs,
 )
 from penstock.events.imports.formats.reader import Guide
+from penstock.events.imports.formats.times import FileTimes
 
 _DEVICE_PREFIX = "$device:"
 _PAGE_VIEW = "$mp_web_page_view"
@@ -48,7 +49,7 @@ _MAX_KEY_CHARS = 40
 """Maximum length of an insert ID that is shown unchanged. Mixpanel's insert IDs have up to 36."""
 
 
-def _line(values: Values) -> Any:
+def _line(values: Values, times: FileTimes) -> Any:
     event, properties = text(values, "event"), dict(object_of(values, "properties"))
     match required(event, "event"):
         case "$identify":
@@ -64,19 +65,19 @@ def _line(values: Values) -> Any:
                 sent_ids(properties, "$distinct_ids") or None, "properties.$distinct_ids"
             )
             return _link(_plain(first), *map(_plain, others))
-    return _event_line(str(event), properties)
+    return _event_line(str(event), properties, times)
 
 
 def _link(user_id: str, *visitor_ids: str | None) -> Any:
     return identify_line(user_id, [*visitor_ids, user_id])
 
 
-def _event_line(event: str, properties: dict[str, Raw]) -> Any:
+def _event_line(event: str, properties: dict[str, Raw], times: FileTimes) -> Any:
     time = required(scalar(properties, "time"), "properties.time")
     distinct_id, device_id = _id(properties, "distinct_id"), _id(properties, "$device_id")
     user_id, insert_id = _id(properties, "$user_id"), sent_id(properties, "$insert_id")
     visitor_id = (device_id if user_id else None) or distinct_id or device_id
-    line: dict[str, Any] = {"timestamp": _milliseconds(time)}
+    line: dict[str, Any] = {"timestamp": _time_ms(time, times)}
     if insert_id is not None:
         line["dedupeKey"] = _dedupe_key(insert_id, event, distinct_id, time)
     if user_id is None:
@@ -104,9 +105,14 @@ def _plain(sent: str) -> str:
     return sent.removeprefix(_DEVICE_PREFIX)
 
 
-def _milliseconds(time: Any) -> Any:
-    """Convert a time in seconds, as in exports, to milliseconds. Leave anything else unchanged."""
-    return round(float(time) * 1000) if looks_like_seconds(time) else time
+def _time_ms(time: Any, times: FileTimes) -> Any:
+    """Read a time in seconds, as in exports, or in milliseconds. Leave anything else unchanged.
+
+    In projects that were created before 2023, it is what clocks showed in the project's time zone.
+    """
+    if looks_like_seconds(time):
+        return times.local_ms(round(float(time) * 1000))
+    return times.local_ms(time) if type(time) is int else time
 
 
 def _dedupe_key(insert_id: str, event: str, distinct_id: str | None, time: Any) -> str:

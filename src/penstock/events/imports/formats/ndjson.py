@@ -1,24 +1,12 @@
 """NDJSON: each line is the JSON text of an event."""
 
-from codecs import BOM_UTF8
 from collections.abc import Iterator
 from pathlib import Path
-
-from msgspec import DecodeError, Raw
-from msgspec.json import Decoder
 
 from penstock.events.imports.formats.reader import Guide, Reader, ReaderLimits, Row, UnreadableFile
 from penstock.events.imports.formats.text_lines import text_lines
 
 _MAX_EMPTY_AT_START = 1_000_000
-_OBJECT = Decoder(dict[str, Raw])
-_FIELDS_OF_OTHERS = {
-    "event_type": "amplitude",
-    "distinct_id": "posthog",
-    "anonymousId": "segment",
-    "messageId": "segment",
-}
-_FIELDS_OF_MIXPANEL = {"event", "properties"}
 _EXPECTED = "Send NDJSON: text with one JSON object per line."
 
 
@@ -33,7 +21,7 @@ def _rows(path: Path, limits: ReaderLimits) -> Iterator[Row]:
 
 
 def _head_problem(head: bytes) -> str | None:
-    lines = head.removeprefix(BOM_UTF8).lstrip().splitlines()
+    lines = head.lstrip().splitlines()
     if not lines:
         return None
     first = lines[0].strip()
@@ -49,22 +37,7 @@ def _head_problem(head: bytes) -> str | None:
         )
     if not first.startswith(b"{"):
         return f"The file does not begin with a JSON object. {_EXPECTED}"
-    return _other_format(first)
-
-
-def _other_format(line: bytes) -> str | None:
-    """Return which format to use instead if a line has fields of another product's export."""
-    try:
-        fields = set(_OBJECT.decode(line))
-    except (DecodeError, RecursionError, UnicodeError):
-        return None  # The line is cut off, or rejected when it is read.
-    name = next((name for field, name in _FIELDS_OF_OTHERS.items() if field in fields), None)
-    if name is None and fields == _FIELDS_OF_MIXPANEL:
-        name = "mixpanel"
-    return name and (
-        f"The first line looks like an export in the format {name}; send format={name}, or add "
-        f"--from {name} to penstock import."
-    )
+    return None
 
 
 NDJSON = Reader(

@@ -24,7 +24,7 @@ from penstock.events.imports.formats.exports import MAX_EXPORT_LINE_BYTES
 from penstock.events.imports.formats.mapping import (
     ReadCells,
     ReadNames,
-    read_cells_by,
+    mapped_rows,
     sample_table,
 )
 from penstock.events.imports.formats.reader import (
@@ -189,7 +189,9 @@ def _mapped(mapping: ImportMapping) -> Reader:
     """Return the reader of Parquet with this mapping."""
     return replace(
         PARQUET,
-        read_rows=lambda path, limits: parquet_rows(path, limits, partial(read_cells_by, mapping)),
+        read_rows=lambda path, limits: mapped_rows(
+            mapping, limits, partial(parquet_rows, path, limits)
+        ),
     )
 
 

@@ -26,10 +26,10 @@ from penstock.events.imports.formats.exports import (
     required,
     scalar,
     sent_id,
+    sent_ids,
     take,
     text,
     translated,
-    utc,
     without_signs,
 )
 from penstock.events.imports.formats.mapping import ReadCells
@@ -41,6 +41,7 @@ from penstock.events.imports.formats.parquet import (
 )
 from penstock.events.imports.formats.reader import Guide, Reader, ReaderLimits, Row, UnreadableFile
 from penstock.events.imports.formats.text_lines import text_lines
+from penstock.events.imports.formats.times import FileTimes
 from penstock.events.imports.formats.unpacking import unpacked
 
 _COLUMNS = ("event", "distinct_id", "timestamp")
@@ -70,7 +71,7 @@ _NOT_PROPERTIES = (
 _WITHOUT_EVENT = ("$groupidentify", "$set")
 
 
-def _line(values: Values) -> Any:
+def _line(values: Values, times: FileTimes) -> Any:
     event, distinct_id = text(values, "event"), sent_id(values, "distinct_id")
     properties = dict(object_of(values, "properties"))
     event, distinct_id = required(event, "event"), required(distinct_id, "distinct_id")
@@ -78,8 +79,8 @@ def _line(values: Values) -> Any:
     match event:
         case "$identify":
             anonymous = sent_id(properties, "$anon_distinct_id")
-            traits = _traits(values, properties)
-            return identify_line(distinct_id, [anonymous, distinct_id], traits)
+            traits = _traits(values, properties, times)
+            return identify_line(distinct_id, [anonymous, distinct_id], *traits)
         case "$create_alias":
             alias = required(sent_id(properties, "alias"), "properties.alias")
             return identify_line(alias, [distinct_id, alias])
@@ -87,11 +88,11 @@ def _line(values: Values) -> Any:
             alias = required(sent_id(properties, "alias"), "properties.alias")
             return identify_line(distinct_id, [alias, distinct_id])
         case "$set" if is_user:
-            return identify_line(distinct_id, [distinct_id], _traits(values, properties))
+            return identify_line(distinct_id, [distinct_id], *_traits(values, properties, times))
     if event in _WITHOUT_EVENT:
         return None
     user = {"userId": distinct_id} if is_user else {}
-    return user | _event_line(event, distinct_id, values, properties)
+    return user | _event_line(event, distinct_id, values, properties, times)
 
 
 def _is_user(properties: Values, distinct_id: str) -> bool:
@@ -102,25 +103,31 @@ def _is_user(properties: Values, distinct_id: str) -> bool:
     return sent_id(properties, "$user_id") == distinct_id
 
 
-def _traits(values: Values, properties: Values) -> Mapping[str, Raw]:
-    """Return the properties of the person; if the export has none, those that this event sets."""
-    person = object_of(values, "person_properties")
+def _traits(
+    values: Values, properties: Values, times: FileTimes
+) -> tuple[Mapping[str, Raw], Mapping[str, Raw], Any]:
+    """Return the properties of the person, those of a person without them, and their time.
+
+    If the export has no properties of people, they are those that this event sets.
+    """
+    once, person = dict[str, Raw](), object_of(values, "person_properties")
     if not person:
-        person = {
-            **object_of(values, "set_once"),
-            **object_of(properties, "$set_once"),
-            **object_of(values, "set"),
-            **object_of(properties, "$set"),
-        }
-    return without_signs(person, POSTHOG.name)
+        once = {**object_of(values, "set_once"), **object_of(properties, "$set_once")}
+        removed = dict.fromkeys(sent_ids(properties, "$unset"), Raw(b"null"))
+        person = {**object_of(values, "set"), **object_of(properties, "$set"), **removed}
+    return (
+        without_signs(person, POSTHOG.name),
+        without_signs(once, POSTHOG.name),
+        times.sent_ms(scalar(values, "timestamp")),
+    )
 
 
 def _event_line(
-    event: str, distinct_id: str, values: Values, properties: dict[str, Raw]
+    event: str, distinct_id: str, values: Values, properties: dict[str, Raw], times: FileTimes
 ) -> dict[str, Any]:
     line: dict[str, Any] = {
         "visitorId": distinct_id,
-        "timestamp": utc(required(scalar(values, "timestamp"), "timestamp")),
+        "timestamp": times.sent_ms(required(scalar(values, "timestamp"), "timestamp")),
     }
     if (uuid := sent_id(values, "uuid")) is not None:
         line["dedupeKey"] = uuid
@@ -173,7 +180,7 @@ def _rows(path: Path, limits: ReaderLimits) -> Iterator[Row]:
         rows = text_lines(path, limits)
     else:
         rows = csv_rows(path, limits, _read_names)
-    return translated(rows, _line)
+    return translated(rows, _line, limits)
 
 
 def _first_byte(path: Path, limits: ReaderLimits) -> bytes:
@@ -199,6 +206,7 @@ POSTHOG = Reader(
         "How to export from PostHog",
         "https://posthog.com/docs/data-pipelines/batch-exports",
     ),
+    has_local_times=True,
     head_problem=_head_problem,
     read_rows=_rows,
 )

@@ -1,7 +1,8 @@
 """Types for the formats of import files and their rows."""
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,16 +26,18 @@ class UnreadableFile(Exception):
 
 
 class ReaderLimits(NamedTuple):
-    """Limits in bytes.
+    """How to read a file. Limits are in bytes.
 
     max_row_bytes: maximum size of a row; a larger row is rejected, and reading continues.
     max_inflated_bytes: maximum size of the whole file after decompression. is_dry_run: whether the
-    file is read before its import, which never waits for an import.
+    file is read before its import, which never waits for an import. timezone: time zone of times
+    without an offset, for formats that have `has_local_times`.
     """
 
     max_row_bytes: int
     max_inflated_bytes: int
     is_dry_run: bool = False
+    timezone: str = "UTC"
 
 
 class Sample(NamedTuple):
@@ -46,6 +49,14 @@ class Sample(NamedTuple):
     rows: Sequence[Sequence[Any]]
 
 
+class DateOrder(Enum):
+    """The orders of day and month in which a date can be read: only that of the format, either, or
+    only the swapped one.
+    """
+
+    AS_FORMAT, EITHER, SWAPPED = range(3)
+
+
 class Row(NamedTuple):
     """One small step through a file: a row, some empty lines, or neither.
 
@@ -55,7 +66,8 @@ class Row(NamedTuple):
     until they are stored, and text needs much less memory than objects. empty_lines: lines skipped
     in this step. ignored_lines: lines in this step that contain nothing that Penstock stores, such
     as a Segment `group` call. faults: faults that the reader found, in addition to those in the
-    content.
+    content. warnings: codes of warnings about what the reader changed in the content.
+    date_order: None unless a dry run compares the orders.
     """
 
     line: int
@@ -65,6 +77,8 @@ class Row(NamedTuple):
     empty_lines: int = 0
     ignored_lines: int = 0
     faults: Sequence[Fault] = ()
+    warnings: Collection[str] = ()
+    date_order: DateOrder | None = None
 
 
 class Guide(NamedTuple):
@@ -89,7 +103,8 @@ class Reader:
     in short steps whatever the file contains; raises `UnreadableFile`. The same file must yield the
     same rows each time, because an interrupted import is read again from the start.
 
-    sample: reads the first rows of a table; raises `UnreadableFile`. mapped: returns the reader of
+    has_local_times: whether `ReaderLimits.timezone` applies. sample: reads the first rows of a
+    table; raises `UnreadableFile`. mapped: returns the reader of
     tables with a mapping. Both are None for a format that is not a table.
     """
 
@@ -100,6 +115,7 @@ class Reader:
     guide: Guide
     head_problem: Callable[[bytes], str | None]
     read_rows: Callable[[Path, ReaderLimits], Iterator[Row]]
+    has_local_times: bool = False
     sample: Callable[[Path, ReaderLimits], Sample] | None = None
     mapped: Callable[[ImportMapping], "Reader"] | None = None
 

@@ -93,8 +93,16 @@ class IdentifyLine(Input):
     visitor_ids: Annotated[
         VisitorIds | None, Field(description="The visitors who are this user.")
     ] = None
+    timestamp: Annotated[
+        PastTimestamp | None,
+        Field(description="When the traits were stated. Default: when the line is imported."),
+    ] = None
     traits: Annotated[
-        Properties | None, Field(description="Traits of the user. They replace earlier traits.")
+        Properties | None, Field(description="Traits of the user. Other traits stay; null removes.")
+    ] = None
+    traits_once: Annotated[
+        Properties | None,
+        Field(description="Traits that the user gets only if nothing else states them."),
     ] = None
 
 
@@ -369,6 +377,19 @@ class ImportMapping(Input):
         if faults:
             raise RulesBroken(faults)
         return self
+
+    @property
+    def time_format(self) -> str | None:
+        """The format of times; None for ISO 8601 and numbers."""
+        return next((each.format for each in self.columns if each.use is Use.TIME), None)
+
+    def with_time_format(self, time_format: str | None) -> Self:
+        """Return the mapping with another format of times."""
+        columns = [
+            each.model_copy(update={"format": time_format}) if each.use is Use.TIME else each
+            for each in self.columns
+        ]
+        return self.model_copy(update={"columns": columns})
 
     def gaps(self) -> list[Fault]:
         """Return what an import still needs."""

@@ -21,6 +21,7 @@ from penstock.events.imports.formats.exports import (
     without_signs,
 )
 from penstock.events.imports.formats.reader import Guide
+from penstock.events.imports.formats.times import FileTimes
 from penstock.events.model import Source
 from penstock.events.segment_fields import (
     EVENT_TYPES,
@@ -37,11 +38,11 @@ from penstock.events.validation import RawItem
 _TIMES = ("timestamp", "originalTimestamp", "receivedAt", "sentAt")
 
 
-def _line(values: Values) -> Any:
+def _line(values: Values, times: FileTimes) -> Any:
     call = {name: json.decode(raw) for name, raw in values.items()}
     call_type = require_type(call)
     if call_type in EVENT_TYPES:
-        return _event_line(call)
+        return _event_line(call, times)
     fields = None if call_type == "group" else user_fields(call)
     if fields is None:
         return None
@@ -51,16 +52,15 @@ def _line(values: Values) -> Any:
     traits = fields.get("traits")
     if isinstance(traits, dict):
         traits = without_signs(traits, SEGMENT.name)
-    return identify_line(user_id, [visitor_id], traits)
+    return identify_line(user_id, [visitor_id], traits, time=_time(call, times))
 
 
-def _event_line(call: RawItem) -> dict[str, Any]:
+def _event_line(call: RawItem, times: FileTimes) -> dict[str, Any]:
     fields = event_fields(call)
     line = {name: value for name, value in fields.items() if value not in (None, "")}
     line["dedupeKey"] = line.pop("messageId", None)
     line["visitorId"] = line.pop("anonymousId", None)
-    times = (call.get(name) for name in _TIMES)
-    line["timestamp"] = required(next(filter(None, times), None), "timestamp")
+    line["timestamp"] = required(_time(call, times), "timestamp")
     context = part(call, "context")
     if user_agent := text(context.get("userAgent")):
         is_app = call["type"] == "screen" or "device" in context
@@ -71,6 +71,10 @@ def _event_line(call: RawItem) -> dict[str, Any]:
         if line["type"] == "transaction":
             line |= _transaction_fields(properties)
     return line
+
+
+def _time(call: RawItem, times: FileTimes) -> Any:
+    return times.sent_ms(next(filter(None, (call.get(name) for name in _TIMES)), None))
 
 
 def _transaction_fields(properties: dict[str, Any]) -> dict[str, Any]:

@@ -75,5 +75,17 @@ def mapping_fault(reader: Reader) -> Fault:
     return Fault("mapping", "not_for_format", message)
 
 
+def timezone_fault(reader: Reader) -> Fault | None:
+    """Return the fault of a time zone that was sent for a file; None if the format has local
+    times.
+    """
+    if reader.has_local_times:
+        return None
+    message = "Times in this format have an offset. Leave the time zone out."
+    if reader.mapped is not None:
+        message = "The mapping of a table names its time zone, as timezone."
+    return Fault("timezone", "not_for_format", message)
+
+
 def _content_types() -> str:
     return listed([f"{how_to_send(reader)} for {reader.name}" for reader in READERS], "or")

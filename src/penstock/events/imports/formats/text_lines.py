@@ -69,11 +69,9 @@ def text_lines(path: Path, limits: ReaderLimits, *, keep_empty: bool = False) ->
 
 
 def _row(number: int, bytes_read: int, text: bytes, max_bytes: int, keep_empty: bool) -> Row:
-    if len(text) <= max_bytes and number > 1 and (keep_empty or not text.isspace()):
-        return Row(number, number, bytes_read, text)
+    text = text.removeprefix(BOM_UTF8)  # Files that were joined have several.
     if len(text.removesuffix(b"\n")) > max_bytes:
         return Row(number, number, bytes_read, faults=(too_long(max_bytes),))
-    content = text.removeprefix(BOM_UTF8) if number == 1 else text
-    if not (keep_empty or content.strip()):
+    if not (keep_empty or text.strip()):
         return Row(number, number, bytes_read, empty_lines=1)
     return Row(number, number, bytes_read, text)

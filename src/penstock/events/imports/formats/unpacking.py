@@ -54,6 +54,10 @@ _MAX_DIRECTORY_BYTES = 2 * 1024 * 1024
 """Maximum size of a ZIP archive's directory, which is read as a whole: about 20,000 files, and
 at most 45,000 with names of one letter, which take 0.3 s.
 """
+_WORKBOOK = "[Content_Types].xml"
+"""A file in each workbook of Excel, which is a ZIP archive."""
+_IS_WORKBOOK = "The file is a workbook of a spreadsheet. Save its sheet as CSV in UTF-8."
+_DATA_ENDINGS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".gz", ".zst")
 _EMPTY_DEFLATED_BYTES = 2
 """Compressed size of a file without content."""
 _LOCAL_HEADER = struct.Struct("<4s5H3L2H")
@@ -78,10 +82,10 @@ def unpacked(path: Path, max_bytes: int) -> Iterator[tuple[bytes, int]]:
 
 
 def unpacked_head(head: bytes) -> bytes:
-    """Return the first bytes of the content of a file that starts with these bytes.
+    """Return the first bytes of the content of a file that starts with these bytes, in UTF-8.
 
     Returns an empty result if the start does not show the content. Damage is reported later, when
-    the file is read.
+    the file is read. Raises `UnreadableFile` for an archive in an archive and for a workbook.
     """
     if head.startswith(_ZIP_MAGIC):
         head = _head_of_member(head)
@@ -94,7 +98,7 @@ def unpacked_head(head: bytes) -> bytes:
         return b""
     if head.startswith(_BOMS_UTF16):
         return head.decode("utf-16", "ignore").encode()
-    return head
+    return head.removeprefix(BOM_UTF8)
 
 
 def _contents(file: BinaryIO) -> Iterator[bytes]:
@@ -226,6 +230,7 @@ def _files_of_archive(file: BinaryIO) -> Iterator[bytes]:
         yield b""
         last = b"\n"
         for piece in _as_utf8(_decompressed(_member(file, info))):
+            _require_no_archive(info.filename, piece)
             yield piece
             last = piece[-1:] or last
         if last != b"\n":
@@ -233,7 +238,7 @@ def _files_of_archive(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _directory(file: BinaryIO) -> list[ZipInfo]:
-    """Return the files of an archive, without folders and the files that macOS adds.
+    """Return the files of an archive, without folders and files that have no data by their names.
 
     Raises `UnreadableFile` if a file begins outside the archive, or if the files together exceed
     its size: reading the same bytes for many files would take hours.
@@ -244,13 +249,34 @@ def _directory(file: BinaryIO) -> list[ZipInfo]:
             infos = archive.infolist()
     except (BadZipFile, NotImplementedError, ValueError, struct.error):
         raise _damaged() from None
-    infos = [
-        info for info in infos if _has_content(info) and not info.filename.startswith("__MACOSX/")
-    ]
+    if any(info.filename == _WORKBOOK for info in infos):
+        raise UnreadableFile(_IS_WORKBOOK)
+    infos = [info for info in infos if _has_content(info) and not _is_left_out(info.filename)]
     are_within = all(0 <= info.header_offset <= directory.size for info in infos)
     if not are_within or sum(info.compress_size for info in infos) > directory.size:
         raise _damaged()
     return infos
+
+
+def _is_left_out(name: str) -> bool:
+    """Whether a file of an archive has no data: hidden, added by a system, or for people."""
+    base = name.rpartition("/")[2].lower()
+    is_for_people = base.partition(".")[0] in ("readme", "license", "licence")
+    return (
+        name.startswith("__MACOSX/")
+        or base.startswith(".")
+        or base in ("thumbs.db", "desktop.ini")
+        or (is_for_people and not base.endswith(_DATA_ENDINGS))
+    )
+
+
+def _require_no_archive(name: str, start: bytes) -> None:
+    """Raise `UnreadableFile` if a file of an archive is an archive itself."""
+    if start.startswith(_ZIP_MAGIC):
+        raise UnreadableFile(
+            f"The ZIP archive contains the archive {name[-100:]!r}. Unpack it, and send the "
+            "archives in it one by one."
+        )
 
 
 def _has_content(info: ZipInfo) -> bool:
@@ -297,16 +323,19 @@ def _head_of_member(head: bytes) -> bytes:
     if len(head) < _LOCAL_HEADER.size:
         return head
     _, _, flags, method, *_, name_bytes, extra_bytes = _LOCAL_HEADER.unpack_from(head)
-    name = head[_LOCAL_HEADER.size :][:name_bytes]
+    name = head[_LOCAL_HEADER.size :][:name_bytes].decode("utf-8", "replace")
     content = head[_LOCAL_HEADER.size + name_bytes + extra_bytes :]
-    if flags & _ENCRYPTED or name.endswith(b"/") or name.startswith(b"__MACOSX/"):
+    if name == _WORKBOOK:
+        raise UnreadableFile(_IS_WORKBOOK)
+    if flags & _ENCRYPTED or name.endswith("/") or _is_left_out(name):
         return b""
-    if method == ZIP_STORED:
-        return content
-    try:
-        return zlib.decompressobj(wbits=_RAW_WBITS).decompress(content, 2 * HEAD_BYTES)
-    except zlib.error:
-        return b""
+    if method != ZIP_STORED:
+        try:
+            content = zlib.decompressobj(wbits=_RAW_WBITS).decompress(content, 2 * HEAD_BYTES)
+        except zlib.error:
+            return b""
+    _require_no_archive(name, content)
+    return content
 
 
 def _damaged() -> UnreadableFile:

@@ -20,11 +20,13 @@ def first_funnel(summary: ImportSummaryRecord, attempt_property: str | None) -> 
     steps, unit = summary.steps, CountingUnit.VISITOR
     if attempt_property is not None:
         steps, unit = _steps_with(summary, attempt_property), CountingUnit.ATTEMPT
+    is_visitor_funnel = unit is CountingUnit.VISITOR
     return {
         "name": "",
         "countingUnit": unit,
         "attemptProperty": attempt_property,
-        "sequenceProperty": None,
+        "sequenceProperty": summary.sequence_property if summary.whole_seconds else None,
+        "equalTimes": "inStepOrder" if summary.whole_seconds and is_visitor_funnel else None,
         "conversionWindowSeconds": _WINDOWS_S[unit],
         "steps": [
             {"type": TYPES[step.type], "value": step.name}
@@ -32,6 +34,23 @@ def first_funnel(summary: ImportSummaryRecord, attempt_property: str | None) -> 
             if step.type is not Kind.PROVIDER
         ],
     }
+
+
+def equal_times_note(summary: ImportSummaryRecord, attempt_property: str | None) -> str | None:
+    """Return what the suggested funnel does with equal times; None if the times are not coarse."""
+    if not summary.whole_seconds:
+        return None
+    begin, sequence = "All times in the file are whole seconds.", summary.sequence_property
+    if attempt_property is None:
+        rest = f", unless {sequence} proves another order" if sequence else ""
+        return f"{begin} Events with equal times count in the order of the steps{rest}."
+    if sequence:
+        return f"{begin} The sequence property {sequence} orders events with equal times."
+    return (
+        f"{begin} They prove no order of events in the same second, so such events of an attempt "
+        "do not count as one after the other. Add a column with a number that rises with each "
+        "event, and choose it as the sequence property, or count visitors."
+    )
 
 
 def _steps_with(

@@ -19,7 +19,7 @@ from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.segments.service import SavedSegmentService
 from penstock.funnels.trends import TrendQuery, read_trend
 from penstock.web.page_routes import page, slow_page
-from penstock.web.pages.funnels.first_funnel import first_funnel
+from penstock.web.pages.funnels.first_funnel import equal_times_note, first_funnel
 from penstock.web.pages.funnels.schema import PERIODS, FunnelListQuery, NewFunnelQuery
 from penstock.web.pages.funnels.sparkline import sparkline
 from penstock.web.pages.schema import FunnelPageQuery
@@ -102,17 +102,18 @@ def new_page(
     """
     source_id = view.request.query_params.get("from")
     query = view.query(NewFunnelQuery)
-    definition = None
+    definition = note = None
     if query.import_:
         summary = dry_runs.summary(view.reader.caller, query.import_)
         definition = first_funnel(summary, query.attempt_property)
+        note = equal_times_note(summary, query.attempt_property)
     elif source_id:
         source = funnels.get(view.workspace_id, source_id)
         definition = _form_data(view, segments, source) | {
             "name": f"Copy of {source.name}"[:_MAX_NAME_LENGTH],
             "folder": source.folder,
         }
-    return _builder(view, None, definition, is_about_the_past=bool(query.import_))
+    return _builder(view, None, definition, is_about_the_past=bool(query.import_), note=note)
 
 
 @page("/funnels/{funnel_id:str}/edit")
@@ -136,14 +137,20 @@ def _builder(
     definition: dict[str, Any] | None,
     *,
     is_about_the_past: bool = False,
+    note: str | None = None,
 ) -> Response[bytes]:
-    """Render the builder. is_about_the_past: whether to count all events, not only recent ones."""
+    """Render the builder.
+
+    is_about_the_past: whether to count all events, not only recent ones. note: how the suggested
+    definition treats equal times, if the times of its events are coarse.
+    """
     return view.render(
         "funnels/builder.html",
         saved=saved,
         definition=definition,
         limits={"rows": MAX_ROWS, "steps": MAX_STEPS, "breakdowns": MAX_BREAKDOWNS},
         is_about_the_past=is_about_the_past,
+        note=note,
     )
 
 

@@ -18,11 +18,12 @@ from penstock.events.imports.formats.table import READERS
 from penstock.events.imports.formats.unpacking import COMPRESSED_ENDINGS
 from penstock.events.imports.mappings.service import ImportMappingService
 from penstock.events.imports.model import ImportJob, ImportState
-from penstock.events.imports.schema import WARNINGS
+from penstock.events.imports.schema import warning_records
 from penstock.events.imports.service import ImportService
 from penstock.exports.service import ExportService
 from penstock.http.schema import PageQuery, RecordsQuery, SearchQuery
 from penstock.web.page_routes import page, slow_page
+from penstock.web.pages.funnels.first_funnel import equal_times_note
 from penstock.web.pages.imports.schema import NewDeletionQuery
 from penstock.web.view import View
 
@@ -65,6 +66,7 @@ _FORMATS = {
         {
             reader.name: {
                 "mediaType": reader.media_types[0],
+                "hasLocalTimes": reader.has_local_times,
                 "endings": [
                     ending + more for ending in reader.endings for more in ("", *COMPRESSED_ENDINGS)
                 ],
@@ -105,13 +107,14 @@ def read_import(
     job = imports.find(reader, import_id)
     return view.render(
         "imports/import.html",
-        warnings=[WARNINGS[code] for code in job.warnings],
+        warnings=warning_records(job.warning_counts),
         parts=("import",),
         job=job,
         share=share_read(job),
         rejects=imports.rejects(reader, import_id, view.query(PageQuery).pagination),
         summary=dry_runs.find_summary(job),
         can_make_funnel=not job.is_staged,
+        equal_times_note=equal_times_note,
         uses=_USES,
         units=_UNITS,
         types=_TYPES,

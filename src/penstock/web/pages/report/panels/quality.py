@@ -78,7 +78,13 @@ def _issues(page: FunnelPage, results: ResultsRecord) -> list[DataQualityIssue]:
         DataQualityIssue(
             numbers.unordered_ties,
             f"{events(numbers.unordered_ties)} skipped as unordered ties",
-            "Same timestamp as the previous step, and no sequence numbers that prove the order.",
+            "Same timestamp as the previous step, and no sequence numbers that prove the order."
+            + (
+                ""
+                if is_attempt_funnel
+                else " If the times are whole seconds, choose in the funnel that equal times count "
+                "in the order of the steps."
+            ),
             "unorderedTie",
         ),
         DataQualityIssue(

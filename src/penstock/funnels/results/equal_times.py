@@ -1,0 +1,42 @@
+"""The note of a report whose units fail because their events have equal times."""
+
+from penstock.funnels.definitions.model import CountingUnit, Definition
+from penstock.funnels.queries.coverage import Note
+from penstock.funnels.queries.schema import NoteCode
+from penstock.funnels.results.schema import ReportRecord
+from penstock.funnels.statements.query import QueryParams
+
+_IN_STEP_ORDER = (
+    "If their times are whole seconds, set “Events with equal times” of the funnel to “Count in "
+    "the order of the steps” (equalTimes: inStepOrder)."
+)
+_SEQUENCE = (
+    "Send a whole number that rises with each event of an attempt, and name it as the funnel's "
+    "sequence property (sequenceProperty)."
+)
+
+
+def equal_times_notes(
+    definition: Definition, params: QueryParams, report: ReportRecord
+) -> list[Note]:
+    """Return a note with the way out if most units that did not complete have unordered ties.
+
+    The data quality covers all cohorts, so a report on one cohort gets no note.
+    """
+    total, quality = report.aggregate, report.data_quality
+    failed = total.entered - total.completed - total.excluded
+    others = quality.sequence_skips + quality.invalid_sequence_values
+    if (
+        not failed
+        or definition.in_step_order
+        or params.cohort
+        or 2 * quality.units_with_ordering_issues <= failed
+        or quality.unordered_ties <= others
+    ):
+        return []
+    is_attempts = definition.counting_unit is CountingUnit.ATTEMPT
+    text = (
+        f"Most of the {definition.units(failed)} that did not complete have events at equal times, "
+        f"whose order nothing proves. {_SEQUENCE if is_attempts else _IN_STEP_ORDER}"
+    )
+    return [Note(NoteCode.EQUAL_TIMES, text)]
