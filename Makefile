@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 HOST ?= 127.0.0.1
 PORT ?= 8000
 
+BUILD := $(VENV)/.ready-build
 RUN := $(VENV)/.ready-run
 DEV := $(VENV)/.ready-dev
 SDK := $(VENV)/.ready-sdk
@@ -23,13 +24,16 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-$(RUN): requirements.lock requirements-setup.lock pyproject.toml scripts/setup
+$(BUILD): requirements-setup.lock scripts/setup
+	@scripts/setup build
+
+$(RUN): requirements.lock pyproject.toml scripts/setup | $(BUILD)
 	@scripts/setup run
 
-$(DEV): requirements.lock requirements-dev.lock requirements-setup.lock pyproject.toml scripts/setup
+$(DEV): requirements.lock requirements-dev.lock pyproject.toml scripts/setup | $(BUILD)
 	@scripts/setup dev
 
-$(SDK): sdk/js/package-lock.json scripts/setup | $(DEV)
+$(SDK): sdk/js/package-lock.json scripts/setup | $(BUILD)
 	@scripts/setup sdk
 
 # After the SDK, not beside it: both install Node.js where it is missing.
@@ -207,19 +211,19 @@ format: $(DEV) ## Fix what the formatter and linter can fix
 
 .PHONY: lock
 lock: $(DEV) ## Pin the newest allowed versions in requirements*.lock
-	$(UV_COMPILE) --upgrade --group pyproject.toml:setup -o requirements-setup.lock
-	$(UV_COMPILE) --upgrade --group pyproject.toml:build pyproject.toml -o requirements.lock
-	$(UV_COMPILE) --upgrade --group pyproject.toml:build --group pyproject.toml:dev pyproject.toml -c requirements.lock -o requirements-dev.lock
+	$(UV_COMPILE) --upgrade --group pyproject.toml:setup --group pyproject.toml:build -o requirements-setup.lock
+	$(UV_COMPILE) --upgrade --group pyproject.toml:build --extra postgresql pyproject.toml -o requirements.lock
+	$(UV_COMPILE) --upgrade --group pyproject.toml:build --group pyproject.toml:dev --extra postgresql pyproject.toml -c requirements.lock -o requirements-dev.lock
 	$(UV_COMPILE) --upgrade tests/segment/clients/requirements.in -o tests/segment/clients/requirements.lock
 	$(UV_COMPILE) --upgrade tests/exports/storage/requirements.in -o tests/exports/storage/requirements.lock
 
 .PHONY: release
-release: $(SDK) ## Prepare a release without publishing it: versions, changelog, packages, tag (VERSION=1.2.3)
+release: $(BUILD) $(SDK) ## Prepare a release without publishing it: versions, changelog, packages, tag (VERSION=1.2.3)
 	@scripts/release $(VERSION)
 	@$(PACK)
 
 .PHONY: dist
-dist: $(SDK) ## Build the packages of the current version in dist/: the service and both clients
+dist: $(BUILD) $(SDK) ## Build the packages of the current version in dist/: the service and both clients
 	@scripts/release --build
 	@$(PACK)
 

@@ -1,5 +1,7 @@
 """Single sign-on: who gets in, who does not, and what a provider that lies achieves."""
 
+import hashlib
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -7,7 +9,6 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pyotp
 import pytest
-from authlib.oauth2.rfc7636 import create_s256_code_challenge
 from joserfc import jwt
 from joserfc.jwk import OctKey, RSAKey
 from oidc_provider_mock import User, run_server_in_thread
@@ -81,6 +82,20 @@ def assert_refused(browser: httpx.Client, answer: httpx.Response, status: int, t
     assert "service_sign_on" not in browser.cookies
 
 
+def base64url_sha256(text: str, size: int = 32) -> str:
+    """The first bytes of the hash, as PKCE and `at_hash` contain them."""
+    digest = hashlib.sha256(text.encode()).digest()
+    return urlsafe_b64encode(digest[:size]).decode().rstrip("=")
+
+
+def test_hashes_are_those_of_the_standards() -> None:
+    """The vectors are from RFC 7636, appendix B, and OpenID Connect Core, section A.3."""
+    verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
+    assert base64url_sha256(verifier) == "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
+    access_token = "jHkWEdUXMU1BwAsC4vtUsZwnNvTIxEl0z9K3vx5KF0Y"
+    assert base64url_sha256(access_token, 16) == "77QmUPtjPfzWtF2AnpK9RQ"
+
+
 def test_a_member_logs_in_with_pkce_state_and_nonce(
     workspace: Tenant, provider: IdentityProvider, clock: ShiftedClock
 ) -> None:
@@ -95,7 +110,7 @@ def test_a_member_logs_in_with_pkce_state_and_nonce(
     assert browser.get("/api/auth/session").json()["user"]["email"] == workspace.email
     [form] = [form for path, form in provider.requests if path == "/token"]
     assert form["code"] == "abc"
-    assert create_s256_code_challenge(form["code_verifier"]) == sent["code_challenge"]
+    assert base64url_sha256(form["code_verifier"]) == sent["code_challenge"]
     assert come_back(browser, sent).status_code == 401, "the attempt is over"
     [entry] = audit_log(workspace.client, "signed_in")
     assert entry["target"].endswith(f"{workspace.email}: single sign-on")
@@ -107,12 +122,22 @@ def test_a_member_logs_in_with_pkce_state_and_nonce(
         {"iss": "https://elsewhere.example"},
         {"aud": "another-client"},
         {"aud": ["penstock", "another-client"], "azp": "another-client"},
+        {"aud": ["penstock", "another-client"]},
+        {"aud": ["another-client"], "azp": "penstock"},
+        {"azp": "another-client"},
+        {"at_hash": base64url_sha256("another", 16)},
+        {"at_hash": 1},
         {"nonce": "another"},
         {"nonce": None},
         {"exp": 1},
         {"exp": None},
+        {"exp": "soon"},
         {"iat": 9999999999},
+        {"iat": None},
+        {"iss": None},
+        {"aud": None},
         {"sub": None},
+        {"sub": ""},
     ],
 )
 def test_an_id_token_for_somebody_else_or_another_time_is_refused(
@@ -120,6 +145,31 @@ def test_an_id_token_for_somebody_else_or_another_time_is_refused(
 ) -> None:
     browser, answer = log_in(workspace, provider, clock, **changes)
     assert_refused(browser, answer, 401, "did not confirm who you are")
+
+
+@cases(
+    "changes",
+    [
+        {"aud": ["penstock"]},
+        {"aud": ["penstock", "another-client"], "azp": "penstock"},
+        {"azp": "penstock", "at_hash": base64url_sha256("at", 16)},
+    ],
+)
+def test_an_id_token_with_further_claims_is_accepted(
+    workspace: Tenant, provider: IdentityProvider, clock: ShiftedClock, changes: dict[str, Any]
+) -> None:
+    assert log_in(workspace, provider, clock, **changes)[1].status_code == 302
+
+
+def test_the_providers_url_may_have_parameters_of_its_own(
+    workspace: Tenant, provider: IdentityProvider
+) -> None:
+    path = "/.well-known/openid-configuration"
+    document = provider.answer(path, {}, "")[1]
+    own = {"authorization_endpoint": f"{provider.issuer}/authorize?policy=sign%20in"}
+    provider.answers[path] = (200, document | own)
+    sent = leave(new_browser(workspace))
+    assert (sent["policy"], sent["client_id"]) == ("sign in", "penstock")
 
 
 @cases("kind", ["other key", "client secret", "none", "garbage"])

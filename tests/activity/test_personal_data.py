@@ -10,7 +10,8 @@ import pytest
 from penstock.warehouse import work
 from tests.activity.test_visitors import identify, send
 from tests.answers import problem
-from tests.tenant import Tenant
+from tests.events.conftest import imported
+from tests.tenant import Tenant, new_browser
 
 
 @pytest.fixture
@@ -48,6 +49,19 @@ def test_the_file_has_identity_and_all_events_of_the_person_alone(workspace: Ten
     events = [line["data"] for line in by_user if line["type"] == "event"]
     assert {event["properties"].get("device") for event in events} == {"phone", "laptop", None}
     assert exported(workspace, visitorId="phone") == by_user
+
+
+def test_the_file_has_values_of_traits_that_may_hold_again(workspace: Tenant) -> None:
+    body = {"websiteId": workspace.website_id, "visitorId": "v", "userId": "u"}
+    public = new_browser(workspace).post("/api/identify", json={**body, "traits": {"plan": "b"}})
+    assert public.status_code == 200
+    at = "2024-05-01T10:00:00.000Z"
+    line = {"type": "identify", "userId": "u", "timestamp": at, "traits": {"plan": "a"}}
+    assert imported(workspace, [line])["state"] == "done"
+    data = [each["data"] for each in exported(workspace, userId="u") if each["type"] == "trait"]
+    assert data == [{"name": "plan", "value": "a", "statedAt": at}]
+    identify(workspace, "v", "u", traits={"plan": None})
+    assert not [each for each in exported(workspace, userId="u") if each["type"] == "trait"]
 
 
 def test_a_person_whose_data_were_deleted_is_unknown(workspace: Tenant) -> None:

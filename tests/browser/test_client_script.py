@@ -122,18 +122,44 @@ def until_sent(page: Page, *, at_most: int = 0) -> None:
         page.wait_for_timeout(200)
 
 
+NO_NAVIGATION_API = "Object.defineProperty(window, 'navigation', { value: undefined })"
+QUEUED = """
+Object.keys(localStorage).filter((key) => key.startsWith('penstock.event.')).sort()
+  .map((key) => JSON.parse(localStorage.getItem(key)))
+  .map(({ at, body }) => [body.name ?? body.path ?? new URL(body.url).pathname, at.wall])
+"""
+
+
+@pytest.mark.parametrize(
+    ("init_script", "attributes", "navigate", "path"),
+    [
+        ("", "", "history.pushState({}, '', '/cart')", "/cart"),
+        (NO_NAVIGATION_API, "", "history.pushState({}, '', '/cart')", "/cart"),
+        (NO_NAVIGATION_API, "data-hash-routes", "location.hash = '/cart'", "/cart"),
+    ],
+)
 def test_the_page_view_of_a_navigation_comes_before_the_events_that_follow_it(
-    context, account
+    context, account, init_script, attributes, navigate, path
 ) -> None:
-    page = Site(context, account.url, "web_unknown").open()
-    queued = page.evaluate("""() => {
-      history.pushState({}, "", "/cart");
-      penstock.track("cart_seen");
-      const keys = Object.keys(localStorage).filter((key) => key.startsWith("penstock.event."));
-      const bodies = keys.sort().map((key) => JSON.parse(localStorage.getItem(key)).body);
-      return bodies.map(({ type, name, url }) => [type, name ?? new URL(url).pathname]);
-    }""")
-    assert queued[-2:] == [["pageview", "/cart"], ["event", "cart_seen"]]
+    context.add_init_script(init_script)
+    page = opened(context, account, attributes)
+    page.evaluate(f"{navigate}; penstock.track('cart_seen'); penstock.track('cart_paid')")
+    (*_, (view, viewed), (first, seen), (second, paid)) = page.evaluate(QUEUED)
+    assert [view, first, second] == [path, "cart_seen", "cart_paid"]
+    assert viewed < seen < paid
+
+
+def test_events_of_one_site_never_have_the_same_time(context, account) -> None:
+    """Neither those of a burst, nor those of two tabs and of a reload right after it."""
+    tabs = [opened(context, account), opened(context, account)]
+    tabs[0].evaluate("for (let n = 0; n < 300; n += 1) penstock.track(`burst-${n}`)")
+    tabs[1].evaluate("penstock.track('of the other tab')")
+    tabs[0].reload()
+    tabs[0].evaluate("penstock.track('after the reload')")
+    queued = tabs[0].evaluate(QUEUED)
+    names = [name for name, _ in queued if name != "/"]
+    assert names[300:] == ["of the other tab", "after the reload"]
+    assert len({at for _, at in queued}) == len(queued) == 305
 
 
 def opened(context: BrowserContext, account: Account, attributes: str = "", csp: str = "") -> Page:

@@ -1,11 +1,14 @@
 """`penstock doctor` finds faults of an installation and says how to fix them."""
 
 import json
+import os
+import sys
 
 import pytest
 
 from tests.mail_server import mail_server
-from tests.serving import Served, penstock
+from tests.other_programs import run_program
+from tests.serving import PENSTOCK, Served, environment, penstock
 
 pytestmark = pytest.mark.usefixtures("starts_service")
 
@@ -30,6 +33,18 @@ def test_a_new_machine_without_data(tmp_path):
     assert "penstock serve" in checks["stores"]["advice"]
     assert {"versions", "settings", "disk", "memory", "clock", "permissions"} <= checks.keys()
     assert not (tmp_path / "data").exists()
+
+
+def test_a_package_with_the_same_files_is_a_warning(tmp_path):
+    info = tmp_path / "site" / "penstock-0.2.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Name: penstock\nVersion: 0.2.0\n", "utf-8")
+    (info / "RECORD").write_text("penstock/__init__.py,,\n", "utf-8")
+    path = f"{info.parent}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    command = [sys.executable, "-m", *PENSTOCK, "doctor", "--data", str(tmp_path / "data")]
+    shown = run_program(command, environment=environment(PYTHONPATH=path))
+    assert "warning packages: The package penstock 0.2.0 is installed too." in shown
+    assert "pip uninstall penstock penstock-server" in shown
 
 
 def test_a_running_service_is_asked_through_its_public_url(tmp_path):

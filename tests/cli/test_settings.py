@@ -1,5 +1,7 @@
 """Settings of a real process: what an operator mistypes is named in one line."""
 
+import sys
+
 import pytest
 from pydantic import ValidationError
 
@@ -66,6 +68,19 @@ def test_what_is_not_the_address_of_a_service_is_refused(setting, urls):
 def test_what_is_not_the_url_of_a_database_is_refused(url):
     with pytest.raises(InvalidUrl):
         Database(url)
+
+
+def test_postgresql_without_its_packages_is_refused_with_the_command_that_installs_them(
+    monkeypatch, tmp_path
+):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(InvalidUrl) as refused:
+        Database("postgresql://user:canary@127.0.0.1/penstock")
+    assert str(refused.value) == (
+        "PENSTOCK_DATABASE_URL: PostgreSQL needs more packages. "
+        f"Run: {sys.executable} -m pip install 'penstock-server[postgresql]'"
+    )
+    Database(f"sqlite:///{tmp_path}/penstock.sqlite3").close()
 
 
 @pytest.mark.usefixtures("starts_service")

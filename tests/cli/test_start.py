@@ -26,7 +26,7 @@ with open_services(Settings(data=sys.argv[1])) as services:
 """
 LARGE = {
     *("alembic", "mako", "psycopg", "psycopg_binary"),  # migrations, and PostgreSQL
-    *("authlib", "joserfc", "httpx", "stripe", "requests"),  # single sign-on, and webhooks
+    *("joserfc", "httpx"),  # single sign-on
     *("pyarrow", "numpy", "pandas"),  # exports, and comparisons
     *("rich", "pygments", "ua_parser_rs", "crawlerdetect"),
 }

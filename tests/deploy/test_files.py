@@ -65,8 +65,24 @@ def test_only_settings_that_exist_are_set(file: Path) -> None:
 def test_the_image_has_the_locked_packages_and_nothing_that_it_need_not_copy() -> None:
     steps = (DEPLOY / "Containerfile").read_text()
     assert "--require-hashes -r requirements.lock" in steps
+    assert "\npsycopg==" in (ROOT / "requirements.lock").read_text()
     copied = set(re.findall(r"^COPY (?!--from)(.+) \./", steps, re.MULTILINE))
     sources = {name for line in copied for name in line.split()}
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
     assert {f"!{name}" for name in sources} == {line for line in ignored if line.startswith("!")}
     assert all((ROOT / name).exists() for name in sources)
+
+
+def test_documents_install_files_and_no_name_of_a_registry() -> None:
+    """Nothing is published yet, so somebody else may own the name."""
+    folders = ("docs", "deploy", "sdk", "src/penstock/web/templates")
+    files = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.*"))]
+    files = [path for path in files if "node_modules" not in path.parts and path.is_file()]
+    by_name = re.compile(r"""\b(uvx|install)( -\S+)* ['"]?@?penstock(?!_|-sdk-)""")
+    names = [
+        f"{path.relative_to(ROOT)}: {match[0]}"
+        for path in (*ROOT.glob("*.md"), *files)
+        if path.suffix in {".html", ".md", ".service", ".yaml"} and path.name != "CHANGELOG.md"
+        for match in by_name.finditer(path.read_text("utf-8"))
+    ]
+    assert names == []

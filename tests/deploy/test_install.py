@@ -31,7 +31,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def wheel() -> Path:
     subprocess.run([ROOT / "scripts" / "release", "--build"], check=True)
-    [built] = (ROOT / "dist").glob("penstock-*.whl")
+    [built] = (ROOT / "dist").glob("penstock_server-*.whl")
     return built
 
 

@@ -8,10 +8,9 @@ from threading import Event
 from typing import Any
 from unittest.mock import patch
 
-from stripe import WebhookSignature
-
 from tests.docsite.account_examples import use_accounts
 from tests.docsite.recorder import Json, Recorder
+from tests.providers.conftest import stripe_headers
 from tests.records import create, event_steps, new_website
 from tests.tenant import new_browser
 from tests.waiting import PATIENCE_S, eventually
@@ -323,8 +322,7 @@ def _use_providers(recorder: Recorder, website_id: str) -> None:
         },
     }
     body, now_s = json.dumps(paid, indent=2), recorder.clock() // 1000
-    signature = WebhookSignature.generate_signature_header(body, _SIGNING_SECRET, now_s)
-    headers = {"Content-Type": "application/json", "Stripe-Signature": signature}
+    headers = {"Content-Type": "application/json", **stripe_headers(body, now_s, _SIGNING_SECRET)}
     webhook = "/api/providers/{provider}/{website_id}"
     call("POST", webhook, body, client=new_browser(recorder.tenant), headers=headers, **ids)
     call("DELETE", f"{path}/{{provider}}", **ids)

@@ -144,6 +144,7 @@ PARTS_OF_COMMANDS = [
 
 MAKE = [
     ("README.md", "make demo"),
+    ("docs/start.md", "make demo"),
     ("CONTRIBUTING.md", "make setup"),
     ("bench/README.md", "make bench"),
 ]
@@ -152,7 +153,6 @@ MAKE = [
 NOT_RUN = {
     ("docs/moving-out.md", "[Unit]"): "needs systemd as process 1",
     ("docs/moving-out.md", "services:"): "needs a Docker service",
-    ("docs/start.md", "uvx penstock demo"): "uvx needs a published package",
     ("docs/clients.md", "npm install ./dist"): "installs packages that `make dist` builds",
     ("docs/links.md", "https://go.example.com"): "an address, not code",
     ("docs/links.md", "POST /api/mobile"): "the request line of the block below it",

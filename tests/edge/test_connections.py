@@ -92,6 +92,7 @@ def test_headers_over_64_kb_are_431_and_take_no_memory(service, pieces):
     assert "65,536 bytes" in answer.json()["detail"]
     assert answer.headers["x-request-id"] == answer.json()["requestId"]
     assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["cache-control"] == "no-store"
 
 
 @pytest.mark.parametrize("size", [50, 2000])

@@ -231,6 +231,21 @@ def test_a_plain_post_forbids_sniffing_too(service):
     answer = service.client.post("/api/v1/events", json=EVENT | {"websiteId": service.website_id})
     assert answer.status_code == 202
     assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers.get_list("cache-control") == ["no-store"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/funnels", "/api/funnels/fun_unknown", "/v1/projects/x/settings"]
+)
+def test_no_cache_keeps_an_answer_of_the_api(service, path):
+    for method in ("GET", "HEAD", "DELETE"):
+        answer = service.client.request(method, path)
+        assert answer.headers.get_list("cache-control") == ["no-store"], method
+
+
+def test_an_answer_that_caches_may_keep_says_so_itself(service):
+    answer = service.client.get("/t.js")
+    assert answer.headers.get_list("cache-control") == ["public, max-age=300"]
 
 
 def test_a_problem_and_the_log_have_the_id_that_was_sent(service):

@@ -131,5 +131,5 @@ def test_a_service_without_the_setting_does_not_import_opentelemetry():
 
 def test_the_setting_says_what_is_missing(monkeypatch):
     monkeypatch.setattr("penstock.settings.service.find_spec", lambda _: None)
-    with pytest.raises(ValueError, match=r"pip install -e '\.\[telemetry\]'"):
+    with pytest.raises(ValueError, match=r"pip install 'penstock-server\[telemetry\]'"):
         Settings(otlp_endpoint="http://localhost:4318")

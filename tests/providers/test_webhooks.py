@@ -16,6 +16,7 @@ from tests.cases import cases
 from tests.providers.conftest import (
     POLAR_SECRET,
     STANDARD_SECRET,
+    STRIPE_SECRET,
     Json,
     Sender,
     standard_headers,
@@ -44,6 +45,35 @@ def test_a_signed_webhook_is_accepted_and_on_disk(sender: Sender, stored: Stored
     assert [(row["event_id"], row["kind"], row["name"]) for row in stored()] == [
         (answer.json()["eventId"], "transaction", "payment")
     ]
+
+
+@pytest.mark.parametrize(
+    ("body", "signature"),
+    [
+        (
+            '{"id": "evt_1", "object": "event", "type": "invoice.paid", "created": 4102444700, '
+            '"data": {"object": {"id": "in_1"}}}',
+            "b7ca80f671360c109b714cb0ffd49cdeed204ebf0a2643175bd31b29411b5384",
+        ),
+        (
+            '{"id": "evt_2", "object": "event", "type": "invoice.paid", "created": 4102444700,\n'
+            '  "data": {"object": {"id": "in_2", "metadata": {"city": "Orléans ✈"}}}}\n',
+            "b04a5d90cc592737b5f8658b78663ce986bbeb99de1d9f7c039c2ed715d6999b",
+        ),
+    ],
+)
+def test_signatures_from_stripes_own_library_are_accepted(
+    sender: Sender, body: str, signature: str
+) -> None:
+    """The signatures are from `WebhookSignature` of stripe 16.1.0."""
+    assert STRIPE_SECRET == "whsec_stripe_0123456789"
+    signed_at_s = 4_102_444_800
+    sender.clock.advance(seconds=signed_at_s - sender.now_s)
+    headers = {"Stripe-Signature": f"t={signed_at_s},v1={signature}"}
+    assert sender.post("stripe", body.encode(), headers).status_code == 200
+    assert sender.post("stripe", f"{body} ".encode(), headers).status_code == 401
+    sender.clock.advance(seconds=302)
+    assert sender.post("stripe", body.encode(), headers).status_code == 401
 
 
 @pytest.mark.parametrize(

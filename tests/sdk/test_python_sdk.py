@@ -9,8 +9,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, get_args
@@ -29,6 +30,7 @@ from penstock_sdk.events import (
     TransactionFields,
     camel,
     event_entry,
+    item_entry,
 )
 from penstock_sdk.outbox import Outbox
 from tests import loops
@@ -89,6 +91,12 @@ def test_calls_of_both_clients_arrive_in_order_and_with_their_fields(
         created = create(served.client, "/api/funnels", funnel)
         results = penstock.results(created["id"], page_size=5)
         assert results["aggregate"]["entered"] == 1
+        with Penstock(
+            served.url, **(options | {"website_id": new_website(served.client)})
+        ) as other:
+            assert other.results(created["id"])["aggregate"]["entered"] == 0
+            of_all = other.results(created["id"], website_id=None)
+            assert of_all["aggregate"]["entered"] == 1
         imported = penstock.import_file(b'{"type": "event", "name": "old", "timestamp": 1e12}\n')
         assert penstock.import_state(imported["id"])["id"] == imported["id"]
     loops.run(use_async)
@@ -122,6 +130,59 @@ def test_items_of_pages_and_apps_are_stored_without_the_device_of_the_program(
     assert [event["name"] for event in stored].count("paid") == 1
     [page] = [event for event in stored if event["name"] == "/pricing"]
     assert (page["utmSource"], page["occurredAt"]) == ("news", "2026-05-01T10:00:00.000Z")
+
+
+def set_clock(monkeypatch: pytest.MonkeyPatch, at: datetime) -> None:
+    monkeypatch.setattr("penstock_sdk.events.time_ns", lambda: round(at.timestamp() * 1e9))
+
+
+def time_of_next_event(**fields: Any) -> timedelta:
+    """The time of a new event, since AT."""
+    entry = event_entry(EVENTS, "w", "a", {"user_id": "u", **fields})
+    return datetime.fromisoformat(entry.body["timestamp"]) - AT
+
+
+def test_events_of_one_millisecond_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A given time stays, a burst runs at most a second ahead, and a clock that is set back further
+    starts anew.
+    """
+    ms = timedelta(milliseconds=1)
+    set_clock(monkeypatch, AT)
+    assert [time_of_next_event() for _ in range(3)] == [0 * ms, 1 * ms, 2 * ms]
+    assert time_of_next_event(timestamp=AT + 500 * ms) == 500 * ms
+    item = item_entry("w", "event", {"name": "a", "visitor_id": "v"})
+    assert item.body["timestamp"] == (AT + 3 * ms).isoformat()
+    burst = [time_of_next_event() for _ in range(1_500)]
+    assert burst == [min(number, 1_000) * ms for number in range(4, 1_504)]
+    for clock, expected in ((300, 1_001), (2_000, 2_000), (1_500, 2_001), (900, 900)):
+        set_clock(monkeypatch, AT + clock * ms)
+        assert time_of_next_event() == expected * ms
+
+
+def test_a_visitor_funnel_counts_events_of_one_moment(
+    served: Served, options: dict[str, Any]
+) -> None:
+    names = ("moment_a", "moment_b", "moment_c")
+    funnel = {
+        "name": "Moments",
+        "countingUnit": "visitor",
+        "steps": [{"type": "Event", "value": name} for name in names],
+    }
+    created = create(served.client, "/api/funnels", funnel)
+    with sending(served, **options) as penstock:
+        for number in range(12):
+            for name in names:
+                penstock.track(name, user_id=f"moment-{number}")
+        assert penstock.flush(PATIENCE_S)
+        results = penstock.results(created["id"])
+    assert [step["count"] for step in results["aggregate"]["steps"]] == [12, 12, 12]
+
+
+def test_threads_never_share_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_clock(monkeypatch, AT + timedelta(days=1))
+    with ThreadPoolExecutor(8) as pool:
+        times = list(pool.map(lambda _: time_of_next_event(), range(800)))
+    assert len(set(times)) == 800
 
 
 def outbox_of(*names: str, entries: int = 10) -> Outbox:
@@ -237,8 +298,8 @@ def test_log_lines_name_the_package(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def lost_on_devices(served: Served) -> int:
-    [counts] = served.client.get("/api/events/counts").json()["data"]
-    return counts["lostOnDevices"]
+    websites = served.client.get("/api/events/counts").json()["data"]
+    return sum(counts["lostOnDevices"] for counts in websites)
 
 
 @pytest.mark.parametrize("is_async", [True, False])

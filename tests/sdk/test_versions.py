@@ -17,10 +17,10 @@ def test_clients_have_the_version_of_penstock() -> None:
     assert versions | {project["version"]} == {penstock.__version__}
 
 
-def test_the_python_client_has_at_most_700_lines() -> None:
+def test_the_python_client_has_at_most_720_lines() -> None:
     """Without the tables of results, which are a module that sends nothing."""
     modules = set((SDK / "python/src/penstock_sdk").glob("*.py"))
     tables = SDK / "python/src/penstock_sdk/results.py"
     assert tables in modules
     lines = [len(module.read_text("utf-8").splitlines()) for module in modules - {tables}]
-    assert sum(lines) <= 700
+    assert sum(lines) <= 720

@@ -2,7 +2,7 @@
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { Clock } from "./core/clock";
+import { Clock, type Moment } from "./core/clock";
 import { deviceTime, httpTransport, newId, reportSilence } from "./core/platform";
 import { IDENTIFY, Queue, type Properties } from "./core/queue";
 import { ADVICE, createSender, type Sender, type Transport } from "./core/sender";
@@ -56,6 +56,8 @@ export interface ServerTransaction extends ServerEvent {
 }
 
 const SEND_AFTER_MS = 100;
+/** Holds the time of the last event of all clients in this process. */
+const LAST_TIME = memoryStore();
 
 /** Keeps events until the server has acknowledged them. */
 export class Penstock {
@@ -85,7 +87,7 @@ export class Penstock {
 
   /** Link a visitor to a user. */
   identify(userId: string, visitorId: string, traits?: Properties): void {
-    this.#queueBody(IDENTIFY, { userId, visitorId, traits }, newId());
+    this.#queueBody(IDENTIFY, { userId, visitorId, traits }, this.#clock.next(LAST_TIME));
   }
 
   /** Number of events that the server has not acknowledged yet. */
@@ -106,14 +108,14 @@ export class Penstock {
 
   #add(path: string, event: ServerTransaction): void {
     const id = event.eventId ?? event.transactionId ?? newId();
-    const timestamp = (event.timestamp ?? new Date()).toISOString();
+    const at = this.#clock.next(LAST_TIME);
+    const timestamp = (event.timestamp ?? new Date(at.wall)).toISOString();
     const own = event.transactionId && !event.eventId ? {} : { eventId: id };
-    this.#queueBody(path, { ...event, ...own, timestamp }, newId());
+    this.#queueBody(path, { ...event, ...own, timestamp }, at);
   }
 
-  #queueBody(path: string, body: Properties, id: string): void {
-    const at = this.#clock.now();
-    this.#queue.add({ path, body: { websiteId: this.#website, ...body }, at }, id);
+  #queueBody(path: string, body: Properties, at: Moment): void {
+    this.#queue.add({ path, body: { websiteId: this.#website, ...body }, at }, newId());
     this.#sender.schedule(SEND_AFTER_MS);
   }
 }

@@ -58,6 +58,7 @@ test("an event of before a sleep of the device keeps its time", async () => {
   client.track("learns the server's time");
   await client.flush();
   world.answers = [{ status: 0 }];
+  world.pass(10);
   client.track("a");
   const at = world.wall;
   await client.flush();
@@ -158,7 +159,7 @@ test("a right clock is not corrected, however long a request takes", async () =>
   for (const item of world.sent.slice(1)) expect(item).not.toHaveProperty("clockOffset");
 });
 
-test("events of a page never change places, whatever its clock and transits", async () => {
+test("events of a page keep their order, whatever its clock and transits", async () => {
   let seed = 1;
   const random = (): number => (seed = (seed * 48_271) % 2_147_483_647) / 2_147_483_647;
   const errors = [0, 3_000, 4_990, 5_010, 12_000, 600_000, DAY];
@@ -167,15 +168,18 @@ test("events of a page never change places, whatever its clock and transits", as
     world.offset = errors[round % errors.length]! * (random() < 0.3 ? 1 : -1);
     const client = world.client();
     const times: number[] = [];
+    let events = 0;
     for (let step = 0; step < 10; step += 1) {
       world.transits = [10 ** (1 + random() * 3.2)];
-      client.track(`event ${step}`);
+      const burst = round % 20 || step ? 2 : 150; // A request has at most 100 events.
+      for (let n = 0; n < burst; n += 1) client.track(`event ${events++}`);
       world.pass(random() < 0.5 ? 0 : random() * 5_000);
       if (random() < 0.7) await client.flush();
       world.pass(random() * 2_000);
     }
     await client.flush();
     for (const { name, at } of world.stored) times[Number(`${name}`.slice(6))] ??= at;
-    expect(times, `round ${round}`).toEqual([...times].sort((a, b) => a - b));
+    const gaps = times.slice(1).map((at, index) => at - times[index]!);
+    expect(Math.min(...gaps), `round ${round}`).toBeGreaterThan(0);
   }
 });

@@ -34,7 +34,7 @@ export class World {
       {
         store: this.store,
         adoptAfterMs: 30_000,
-        time: { wall: () => this.wall, monotonic: () => this.monotonic },
+        time: { wall: () => Math.floor(this.wall), monotonic: () => this.monotonic },
         transport: (path, body) => Promise.resolve(this.#answer(path, body)),
         newId: () => `id-${(this.#ids += 1)}`,
         context: () => ({}),

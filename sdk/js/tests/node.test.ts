@@ -91,6 +91,24 @@ test("events go in batches, with the key, an ID and the time of the call", async
   expect(penstock.waiting).toBe(0);
 });
 
+test("events of one millisecond keep their order, and a given time changes no other", async () => {
+  vi.spyOn(Date, "now").mockReturnValue(Date.parse("2026-05-01T10:00:00Z"));
+  const penstock = client();
+  const timestamp = new Date("2026-05-01T09:00:00Z");
+  penstock.track({ event: "a", userId: "u-1" });
+  penstock.track({ event: "b", userId: "u-1" });
+  penstock.track({ event: "given", userId: "u-1", timestamp });
+  penstock.transaction({ event: "c", userId: "u-1" });
+  await penstock.close();
+  const sent = received.flatMap(({ body }) => body.events ?? [body]);
+  expect(sent.map(({ event, timestamp }) => [event, `${timestamp}`.slice(11)])).toEqual([
+    ["a", "10:00:00.000Z"],
+    ["b", "10:00:00.001Z"],
+    ["given", "09:00:00.000Z"],
+    ["c", "10:00:00.003Z"],
+  ]);
+});
+
 test("transactions and identify calls have their own routes", async () => {
   const penstock = client();
   penstock.transaction({ event: "purchase", userId: "u-1", transactionId: "o-1", amount: 5 });

@@ -52,6 +52,26 @@ test.each([401, 403, 503])("the next run of an app sends what a %i has left", as
   await vi.waitFor(() => expect(waiting()).toBe(0));
 });
 
+test("events of one millisecond keep their order, also in the next run", async () => {
+  serve(202);
+  vi.spyOn(Date, "now").mockReturnValue(Date.parse("2026-05-01T10:00:00Z"));
+  const first = await init(OPTIONS);
+  for (const name of ["a", "b", "c"]) first.track(name);
+  await first.flush();
+  await vi.waitFor(() => expect(waiting()).toBe(0));
+  const times: number[] = [];
+  vi.stubGlobal("fetch", (_: string, { body }: { body: string }) => {
+    const { events } = JSON.parse(body) as { events: { timestamp: number }[] };
+    times.push(...events.map(({ timestamp }) => timestamp - Date.now()));
+    return Promise.resolve(Response.json({ results: events.map(() => ({})) }));
+  });
+  const next = await init(OPTIONS);
+  next.screen("Home");
+  next.track("d");
+  await next.flush();
+  expect(times).toEqual([3, 4]);
+});
+
 test.each([true, false])(
   "a developer is warned once that no answer comes (debug: %s)",
   async (debug) => {

@@ -21,7 +21,6 @@ from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
-from prometheus_client.utils import floatToGoString
 
 T = TypeVar("T")
 
@@ -87,7 +86,7 @@ class LoopHistogram(Collector):
 
     def collect(self) -> Iterator[HistogramMetricFamily]:
         family = HistogramMetricFamily(self._name, self._description, labels=self._labels)
-        bounds = [*map(floatToGoString, self._buckets), "+Inf"]
+        bounds = [*(str(float(bound)) for bound in self._buckets), "+Inf"]
         for labels, (counts, total) in list(self._values.items()):
             cumulative = list(zip(bounds, accumulate(counts), strict=True))
             family.add_metric([str(label) for label in labels], cumulative, total[0])

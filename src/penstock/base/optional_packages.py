@@ -1,8 +1,15 @@
-"""Imports libraries without packages that they would use if these were installed."""
+"""Packages that may be missing: how to install the extras, and how to import a library without a
+package that it would use if it were installed.
+"""
 
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs the packages of an extra of this package."""
+    return f"{sys.executable} -m pip install 'penstock-server[{extra}]'"
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from enum import StrEnum
+from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,11 +61,27 @@ def machine_checks(configuration: Configuration) -> Iterator[Check]:
         f"Penstock {__version__}, Python {platform.python_version()}, "
         f"{platform.system()} {platform.release()}",
     )
+    yield from _packages()
     yield from _settings(configuration)
     yield _disk(settings.disk_space)
     yield _memory(settings)
     yield _clock()
     yield _permissions(configuration)
+
+
+def _packages() -> Iterator[Check]:
+    """Check that no package overwrites files of this one. Up to version 0.2.0, this package was
+    called `penstock`, as is another project on the Python Package Index.
+    """
+    for other in metadata.distributions(name="penstock"):
+        if any(str(file) == "penstock/__init__.py" for file in other.files or ()):
+            yield warning(
+                "packages",
+                f"The package penstock {other.version} is installed too. It has files of the same "
+                "names as penstock-server.",
+                "Uninstall both, for example with `pip uninstall penstock penstock-server`, and "
+                "install penstock-server again.",
+            )
 
 
 def _settings(configuration: Configuration) -> Iterator[Check]:

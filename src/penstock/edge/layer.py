@@ -27,6 +27,8 @@ _MAX_FORWARDED_BYTES = 2048
 """Maximum total size of `X-Forwarded-For`: about a hundred addresses. Thousands take 6 ms."""
 _NAMES = frozenset((b"x-request-id", b"x-forwarded-for", b"x-forwarded-proto"))
 _NOSNIFF = (b"x-content-type-options", b"nosniff")
+_CACHING = b"cache-control"
+_NO_STORE = (_CACHING, b"no-store")
 _NO_HEADERS: list[tuple[bytes, bytes]] = []
 _SECONDS = LoopHistogram(
     "penstock_http_request_seconds",
@@ -182,8 +184,11 @@ class EdgeLayer:
         def send_with_headers(message: Message) -> Any:
             nonlocal status
             if message["type"] == "http.response.start":
-                status = message["status"]
-                message["headers"] = [*message["headers"], *passage.headers(status)]
+                status, headers = message["status"], list(message["headers"])
+                # By default, caches may keep some responses that say nothing.
+                if all(name != _CACHING for name, _ in headers):
+                    headers.append(_NO_STORE)
+                message["headers"] = [*headers, *passage.headers(status)]
             elif not message.get("more_body"):
                 # Release first: the client may send its next body when it gets the response.
                 body.release()

@@ -415,6 +415,7 @@ def _answer(refusal: Refusal) -> bytes:
     headers = {
         "content-type": "application/problem+json",
         "content-length": str(len(body)),
+        "cache-control": "no-store",
         "x-content-type-options": "nosniff",
         "x-request-id": request_id,
         "connection": "close",

@@ -46,12 +46,14 @@ class EventValidationContext(NamedTuple):
     """Pydantic's validation context for models with these fields.
 
     find_website: finds a website of any workspace, for senders without a key. caller: the owner of
-    the sender's key, on routes where a key is optional; None if no key was sent.
+    the sender's key, on routes where a key is optional; None if no key was sent. batch: an object
+    that identifies the batch with the events; None for a single event.
     """
 
     now_ms: int
     find_website: FindWebsite = lambda _: None
     caller: Caller | None = None
+    batch: object = None
 
 
 @dataclass(frozen=True)

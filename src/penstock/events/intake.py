@@ -22,6 +22,7 @@ from penstock.base.errors import (
 from penstock.base.metrics import counter, histogram
 from penstock.base.worker import Backoff, Worker
 from penstock.events import store
+from penstock.events.batch_order import VisitorTimes
 from penstock.events.device_clock import KNOWN_FOR_MS
 from penstock.events.model import NewEvent, Receipt, Refusal, Rejected, Replay
 from penstock.events.property_keys import PropertyKeys
@@ -107,8 +108,9 @@ class Intake:
         self._waiting = 0  # number of events that wait for a commit
         self._busy = False  # whether a commit is running or about to start
         self._hand_overs: SimpleQueue[list[_Submission]] = SimpleQueue()
-        # Only the writer uses the next three attributes.
+        # Only the writer uses the next four attributes.
         self._store_failed = False
+        self._visitor_times = VisitorTimes()
         self._last_id_ms: int | None = None
         self._track_split_ms = 0
         # Each hand-over is tried immediately, so that callers get a response even while the store
@@ -363,6 +365,7 @@ class Intake:
                         now_ms,
                         self._next_id_ms(connection, now_ms),
                         self._property_keys,
+                        self._visitor_times,
                         self._quarantine,
                         self._earlier_keys_until_ms(now_ms),
                     )
@@ -370,6 +373,7 @@ class Intake:
                 self.quota.note(counts, now_ms)
                 _COMMIT_EVENTS.observe(len(items))
                 self._property_keys.remember(stored.keys)
+                self._visitor_times.remember(stored.times, now_ms)
                 return stored.outcomes
             except (ConcurrentUpdate, StoreConflict):  # Another node changed the same rows.
                 if not tries_left or time.monotonic() > until_s:

@@ -83,7 +83,8 @@ class NewEvent(NamedTuple):
     is_public: whether anyone may have sent it, because it came without an API key, a file or a
     provider's signature. clock: reading of the device's clock, which shows how wrong it seems. The
     intake uses all requests of the device to correct the time. links_user: whether the event links
-    its visitor to its user.
+    its visitor to its user. batch: identifies the batch with the event, if it has no timestamp, so
+    that its position in the batch decides its time; see `penstock.events.batch_order`.
     """
 
     website_id: WebsiteId
@@ -109,6 +110,7 @@ class NewEvent(NamedTuple):
     is_public: bool = True
     clock: ClockReading | None = None
     links_user: bool = True
+    batch: object = None
 
 
 class Replay(NamedTuple):

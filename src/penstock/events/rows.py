@@ -31,15 +31,19 @@ CLICK_COLUMNS = (
 """Columns of `clicks`. `penstock.links` creates the rows."""
 
 
-def event_row(event: NewEvent, event_id: EventId, visitor_id: VisitorId) -> str:
+def event_row(
+    event: NewEvent, event_id: EventId, visitor_id: VisitorId, batch_ms: int | None = None
+) -> str:
     """Return an event's row as JSON.
+
+    batch_ms: the event's time, if its position in a batch decides it.
 
     Times are ISO 8601, because the engine guesses whether numbers are seconds or milliseconds.
     """
+    occurred_at_ms = event.occurred_at_ms if batch_ms is None else batch_ms
+    stated_at_ms = event.stated_at_ms if batch_ms is None else batch_ms
     received_at = iso(event.received_at_ms)
-    occurred_at = (
-        received_at if event.occurred_at_ms == event.received_at_ms else iso(event.occurred_at_ms)
-    )
+    occurred_at = received_at if occurred_at_ms == event.received_at_ms else iso(occurred_at_ms)
     row: dict[str, Any] = {
         "website_id": event.website_id,
         "kind": event.kind,
@@ -49,9 +53,7 @@ def event_row(event: NewEvent, event_id: EventId, visitor_id: VisitorId) -> str:
         "visitor_id": visitor_id,
         "event_id": event_id,
         "occurred_at": occurred_at,
-        "stated_at": occurred_at
-        if event.stated_at_ms == event.occurred_at_ms
-        else iso(event.stated_at_ms),
+        "stated_at": occurred_at if stated_at_ms == occurred_at_ms else iso(stated_at_ms),
         "received_at": received_at,
         **event.columns,
     }

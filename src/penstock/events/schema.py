@@ -86,7 +86,7 @@ class ServerEvent(Input):
         PastTimestamp | None,
         Field(
             description="When the event happened: ISO 8601 with an offset, or epoch milliseconds. "
-            "Default: the time of receipt."
+            "Default: the time of receipt; in a batch, by its order."
         ),
     ] = None
     country: Annotated[

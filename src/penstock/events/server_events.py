@@ -179,4 +179,5 @@ def _new_event(
         warnings=field_warnings(raw),
         dropped_before=item.dropped_before or 0,
         is_public=False,
+        batch=context.batch if item.timestamp is None else None,
     )

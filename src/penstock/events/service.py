@@ -238,7 +238,7 @@ class EventService:
         return await self.websites.find_website_async(website_id)
 
     def _validate_events(self, caller: Caller, body: bytes, legacy: bool) -> ValidatedBatch:
-        context = self._context()
+        context = self._context()._replace(batch=object())
         raw = parse_object_with_list(body, "events", EVENT_LIST)
         batch = validate(raw, EventBatch, (), context)
         owned_website = partial(_owned_website, caller, cache(self.websites.find_website))
@@ -273,11 +273,11 @@ def _read_tracked_batch(
     batch = validate(raw, TrackBatch, TRACK_BATCH_RULES, context)
     if batch.website_id and (website := context.find_website(batch.website_id)):
         require_own_website(website, context)
-    defaults = defaults_of(raw)
+    defaults, own_context = defaults_of(raw), context._replace(batch=object())
 
     def read(item: Any) -> NewEvent:
         own = {**defaults, **item} if isinstance(item, dict) else item
-        return tracked_event(own, context, user_agent)
+        return tracked_event(own, own_context, user_agent)
 
     return ValidatedBatch.of(batch.events, read)
 

@@ -97,4 +97,5 @@ def tracked_event(
         dropped_before=item.dropped_before or 0,
         is_public=is_public,
         clock=clock,
+        batch=context.batch if item.timestamp is None else None,
     )

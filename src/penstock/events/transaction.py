@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 from penstock.base.calendar import utc_day
 from penstock.base.ids import EventId, WebsiteId, new_ids
 from penstock.events import store
+from penstock.events.batch_order import VisitorKey, VisitorTimes, order_batches
 from penstock.events.device_clock import DeviceClock, clock_after, device_key, error_by_device
 from penstock.events.model import (
     DedupeRecord,
@@ -55,11 +56,12 @@ class Stored(NamedTuple):
     """The result of a transaction.
 
     outcomes: one per item, in the order of the items.
-    keys: property keys to remember after the commit.
+    keys, times: property keys and visitors' times to remember after the commit.
     """
 
     outcomes: list[Outcome]
     keys: Mapping[WebsiteId, set[int]]
+    times: Mapping[VisitorKey, int]
 
 
 def store_items(
@@ -68,6 +70,7 @@ def store_items(
     now_ms: int,
     id_ms: int,
     property_keys: PropertyKeys,
+    visitor_times: VisitorTimes,
     limits: QuarantineLimits,
     earlier_until_ms: int,
 ) -> Stored:
@@ -79,7 +82,8 @@ def store_items(
     change; the caller must roll back and retry.
 
     Steps: look up dedupe keys, select new items, check their property keys, correct times by device
-    clocks, resolve identities, write dedupe keys and outbox, store refusals, answer repeats, count.
+    clocks, resolve identities, order batches, write dedupe keys and outbox, store refusals, answer
+    repeats, count.
     """
     # For each quarantine entry, the index of its first replay. A second replay finds the entry
     # deleted.
@@ -110,6 +114,12 @@ def store_items(
         [claims.get(index) or _claim(events[index]) for index in new_indexes],
         now_ms,
     )
+    visitors = {
+        index: (events[index].scope_id, resolution.visitor_id)
+        for index, resolution in zip(new_indexes, resolutions, strict=True)
+        if index not in claims
+    }
+    times = order_batches(events, visitors, identity_changes.aliases, visitor_times)
     new_records: dict[bytes, DedupeRecord] = {}
     rows = []
     # IDs increase, so that events with equal times are read in the order in which they were sent,
@@ -126,7 +136,7 @@ def store_items(
             resolution.visitor_id,
             event.warnings + resolution.notices,
         )
-        rows.append(event_row(event, event_id, resolution.visitor_id))
+        rows.append(event_row(event, event_id, resolution.visitor_id, times.by_index.get(index)))
         if event.dedupe_key is not None:
             new_records[event.dedupe_key] = DedupeRecord(
                 event.body_hash, event_id, resolution.visitor_id, scope_tag(event.scope_id), id_ms
@@ -148,7 +158,7 @@ def store_items(
     counts = _counts(items, outcomes, dropped)
     store.add_counts(connection, counts)
     store.add_lost_events(connection, utc_day(now_ms), counts)
-    return Stored([outcomes.get(index) for index in range(len(items))], keys)
+    return Stored([outcomes.get(index) for index in range(len(items))], keys, times.by_visitor)
 
 
 def _known_records(

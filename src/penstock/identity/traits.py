@@ -13,7 +13,7 @@ trait:
 If two values have the same time, the value whose JSON text comes first holds.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from msgspec import json
@@ -62,6 +62,14 @@ def current_traits(statements: Statements) -> dict[str, Any]:
 def trait_times(statements: Statements) -> dict[str, int]:
     """Return when each trait was stated, in milliseconds. Includes traits that were removed."""
     return {name: _current(own).at_ms for name, own in statements.items()}
+
+
+def other_values(statements: Statements) -> Iterator[tuple[str, Statement]]:
+    """Yield the traits and values that do not hold, but are stored because they may hold again."""
+    for name, own in statements.items():
+        for statement in own.values():
+            if statement is not _current(own) and statement.value is not None:
+                yield name, statement
 
 
 def _still_needed(own: dict[str, Statement]) -> dict[str, Statement]:

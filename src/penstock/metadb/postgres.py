@@ -10,18 +10,22 @@ from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, text
 
+from penstock.base.optional_packages import install_command
+
 _CONNECT_S = (2, 5)  # Minimum and maximum. libpq does not support a lower minimum.
 # Lets the server's own limit expire first, because the server's error message is more specific.
 _MARGIN = 1.25
 
 
 def options_fault(url: URL) -> str | None:
-    """Return why libpq rejects the parameters of a URL (`?sslmode=require`); None if it accepts
-    them.
+    """Return why libpq rejects the parameters of a URL (`?sslmode=require`), or how to install
+    psycopg if it is missing; None if both are right.
     """
-    from psycopg import ProgrammingError
-    from psycopg.conninfo import make_conninfo
-
+    try:
+        from psycopg import ProgrammingError
+        from psycopg.conninfo import make_conninfo
+    except ImportError:
+        return f"PostgreSQL needs more packages. Run: {install_command('postgresql')}"
     try:
         make_conninfo(**dict.fromkeys(url.query, ""))
     except ProgrammingError as error:

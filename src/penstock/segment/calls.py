@@ -117,6 +117,7 @@ def _event(raw: RawItem, canonical: bytes, context: CallContext) -> NewEvent:
         warnings=field_warnings(fields) + text_warnings,
         is_public=not is_trusted,
         clock=clock,
+        batch=limits.batch if item.timestamp is None else None,
     )
 
 

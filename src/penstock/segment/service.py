@@ -138,7 +138,7 @@ class SegmentService:
         self._events.count_items(sender.website, number, is_public=not sender.is_trusted)
         context = CallContext(
             sender,
-            EventValidationContext(self._clock()),
+            EventValidationContext(self._clock(), batch=object()),
             await self._identity_secrets.verifier(sender.website.id),
             sent.user_agent,
         )

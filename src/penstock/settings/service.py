@@ -9,6 +9,7 @@ from platformdirs import user_data_path
 from pydantic import Field, SecretStr, field_validator
 from pydantic_core import PydanticCustomError
 
+from penstock.base.optional_packages import install_command
 from penstock.base.service_urls import (
     is_http_url,
     is_public_url,
@@ -118,7 +119,10 @@ class StoreSettings(SettingGroup):
     ] = 4 * 1024**3
     database_url: Annotated[
         str | None,
-        Field(description="Metadata DB as an SQLAlchemy URL; default: SQLite in the data folder."),
+        Field(
+            description="Metadata DB as an SQLAlchemy URL; default: SQLite in the data folder. "
+            "PostgreSQL needs the extra `postgresql` of the package."
+        ),
     ] = None
     database_connections: Annotated[
         int,
@@ -226,15 +230,14 @@ class MonitoringSettings(SettingGroup):
         str | None,
         Field(
             description="Base URL of an OpenTelemetry collector over HTTP, such as "
-            "`http://localhost:4318`, to send traces to; default: none. Needs "
-            "`.venv/bin/pip install -e '.[telemetry]'` in the checkout."
+            "`http://localhost:4318`, to send traces to; default: none. Needs the extra "
+            "`telemetry` of the package."
         ),
         rule(is_http_url, "not_a_collector", "Must be a URL such as http://localhost:4318."),
         rule(
             lambda _: find_spec("opentelemetry") is not None,
             "no_telemetry",
-            "Traces need more packages. Run this in the checkout: "
-            ".venv/bin/pip install -e '.[telemetry]'",
+            f"Traces need more packages. Run: {install_command('telemetry')}",
         ),
     ] = None
     log_level: Annotated[

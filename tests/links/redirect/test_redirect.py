@@ -557,8 +557,11 @@ def test_a_visit_is_answered_without_the_framework_cached_or_not(
     assert headers["ratelimit"].startswith('"address";')
 
 
-SENT = "utm_source=mail&utm_term=a+b&ref=7&lk=lnk_1&ct=x&qr=1&c=mine&n=%00&h=%0d%0aSet-Cookie:x"
-PASSED = "utm_source=poster&utm_term=a%20b&ref=7&utm_medium=print"
+REPEATED = "ref=7&ref=8&ref=7"
+SENT = (
+    f"utm_source=mail&utm_term=a+b&{REPEATED}&lk=lnk_1&ct=x&qr=1&c=mine&n=%00&h=%0d%0aSet-Cookie:x"
+)
+PASSED = f"utm_term=a%20b&{REPEATED}&utm_source=poster&utm_medium=print"
 FALLBACK = "https://www.example.com/offers/1?a=b&c=d"
 
 
@@ -566,7 +569,9 @@ FALLBACK = "https://www.example.com/offers/1?a=b&c=d"
 def test_a_link_passes_the_query_on_to_its_fallback_where_it_is_told_to(
     open_link, make_link, client, user_agent
 ):
-    """The page's own parameters stay, Penstock's do not leave, and the link's UTM is the link's."""
+    """The page's own parameters stay, Penstock's do not leave, and the link's UTM is the link's. A
+    repeated parameter keeps all its values.
+    """
 
     def fallback(slug):
         answer = open_link(f"{slug}?{SENT}", user_agent)

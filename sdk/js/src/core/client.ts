@@ -155,7 +155,7 @@ export class Client implements AttemptHost {
     const add = (): void => {
       if (this.#consent === "denied") return;
       const body = { websiteId: this.#options.website, visitorId: this.visitorId, ...fields };
-      this.#queue.add({ path, body, at: this.#clock.now() }, id);
+      this.#queue.add({ path, body, at: this.#clock.next(this.#store) }, id);
       this.#sender.schedule(SEND_AFTER_MS);
     };
     const { whenShown } = this.#platform;

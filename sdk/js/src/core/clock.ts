@@ -4,6 +4,8 @@
  * The client measures the clock's error from the server's answers, and sends it as `clockOffset`.
  * Before the first answer it sends `sentAt`, from which the server estimates the error.
  */
+import type { Store } from "./store";
+
 export interface TimeSource {
   /** The device's clock, in epoch milliseconds. */
   wall(): number;
@@ -27,8 +29,14 @@ export interface Moment {
 const CHANGE_MS = 2_000;
 /** The largest clock error that the server accepts. */
 const TOLERANCE_MS = 5_000;
+/** The longest time that a request may take. A clock that seems further behind is wrong. */
+const LONGEST_TRANSIT_MS = 12 * 3_600_000;
 /** The rate at which an estimate becomes less accurate, because clocks drift. */
 const DRIFT = 1 / 1_000;
+/** How far the times of events may run ahead of the clock. */
+const AHEAD_MS = 1_000;
+/** The key of the last event's time. */
+const LAST = "penstock.last";
 
 export class Clock {
   readonly #source: TimeSource;
@@ -40,6 +48,8 @@ export class Clock {
   #learned = 0;
   /** The previous offset, for times up to `wall`. */
   #before = { wall: 0, offset: 0 };
+  /** The last event that was sent with an offset. */
+  #sent = { wall: 0, offset: 0 };
 
   constructor(source: TimeSource, client: string) {
     this.#source = source;
@@ -59,6 +69,18 @@ export class Clock {
       change: shift - this.#offsetShift,
       client: this.#client,
     };
+  }
+
+  /**
+   * Returns the time of a new event: later than that of the last event with this store, so that
+   * events of one millisecond keep their order. If the clock was set back, times start anew.
+   */
+  next(store: Store): Moment {
+    const moment = this.now();
+    const ahead = Number(store.get(LAST)) - moment.wall;
+    if (ahead >= 0 && ahead <= AHEAD_MS) moment.wall += Math.min(ahead + 1, AHEAD_MS);
+    store.set(LAST, `${moment.wall}`);
+    return moment;
   }
 
   monotonic(): number {
@@ -83,10 +105,11 @@ export class Clock {
     const least = server - wall;
     // The device's clock may be right.
     const isRight = most > -TOLERANCE_MS && least < TOLERANCE_MS;
-    // The server has corrected the first events only if `sentAt` showed that their clock was ahead.
+    // The server has corrected the first events only if `sentAt` showed that their clock was wrong.
+    const isCorrected = most < -TOLERANCE_MS || most > LONGEST_TRANSIT_MS;
     this.#before = isSameClock
       ? { wall, offset: this.#steady(wall) }
-      : { wall: sent.wall, offset: most < -TOLERANCE_MS ? most : 0 };
+      : { wall: sent.wall + AHEAD_MS, offset: isCorrected ? most : 0 };
     this.#offset = isRight ? 0 : Math.round((least + most) / 2);
     this.#offsetShift = shift;
     this.#roundTrip = roundTrip;
@@ -117,14 +140,19 @@ export class Clock {
   } {
     const now = this.#source.wall();
     const isCurrent = client === this.#client && Math.abs(shift - this.#offsetShift) <= CHANGE_MS;
-    if (isCurrent && this.#offset !== undefined)
-      return { timestamp: wall, clockOffset: this.#steady(wall) || undefined };
+    if (isCurrent && this.#offset !== undefined) {
+      const gap = wall - this.#sent.wall;
+      const least = gap > 0 ? this.#sent.offset + 1 - gap : -Infinity;
+      const clockOffset = Math.max(least, this.#steady(wall)) || undefined;
+      this.#sent = { wall, offset: clockOffset ?? 0 };
+      return { timestamp: wall, clockOffset };
+    }
     const isFuture = wall + (offset ?? 0) > now + (this.#offset ?? 0) + TOLERANCE_MS;
     const isUnknown = !isFuture && Math.abs(this.#shift() - this.#offsetShift) > CHANGE_MS;
     if (offset === undefined || (change > CHANGE_MS && isUnknown)) {
       const later = client === this.#client ? this.#shift() - shift : 0;
       const time = wall + (Math.abs(later) > CHANGE_MS ? later : 0);
-      return { timestamp: Math.min(time, now), sentAt: now };
+      return { timestamp: time > now + AHEAD_MS ? now : time, sentAt: now };
     }
     const wasSet = change < -CHANGE_MS || (change > CHANGE_MS && isFuture);
     return { timestamp: wall, clockOffset: offset - (wasSet ? change : 0) || undefined };

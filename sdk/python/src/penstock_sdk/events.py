@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from threading import Lock
+from time import time_ns
 from typing import Any, Literal, NamedTuple, Required, TypedDict
 from uuid import uuid4
 
@@ -121,14 +123,31 @@ def _dated_entry(path: str, body: Mapping[str, Any]) -> Entry:
     return Entry(path, named({**body, "timestamp": at}))
 
 
+_AHEAD_MS, _EPOCH = 1_000, datetime(1970, 1, 1, tzinfo=UTC)
+_last_ms, _lock = 0, Lock()
+
+
+def _next_time() -> datetime:
+    """Return the current time, or a millisecond after the last event, so that events keep their
+    order. Runs at most `_AHEAD_MS` ahead; if the clock was set back further, times start anew.
+    """
+    global _last_ms
+    with _lock:
+        now_ms = time_ns() // 1_000_000
+        if 0 <= (ahead_ms := _last_ms - now_ms) <= _AHEAD_MS:
+            now_ms += min(ahead_ms + 1, _AHEAD_MS)
+        _last_ms = now_ms
+    return _EPOCH + timedelta(milliseconds=now_ms)
+
+
 def _time(value: object) -> datetime:
-    """Return the time of an event; the current time for None.
+    """Return the time of an event; `_next_time` for None.
 
     Raises `TypeError` if the value is neither a datetime nor ISO 8601 text, and `ValueError` if it
     has no time zone.
     """
     if value is None:
-        return datetime.now(UTC)
+        return _next_time()
     try:
         at = datetime.fromisoformat(value) if isinstance(value, str) else value
     except ValueError:

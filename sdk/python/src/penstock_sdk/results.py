@@ -19,11 +19,14 @@ _TEXTS = ("row", "step_name")
 
 
 class ResultsQuery(TypedDict, total=False):
-    """Query parameters. `start_at` is inclusive, `end_at` exclusive; `page_size` is at most 100."""
+    """Query parameters. `start_at` is inclusive, `end_at` exclusive; `page_size` is at most 100.
+
+    website_id: default: the client's website. None: all websites of the workspace.
+    """
 
     start_at: datetime
     end_at: datetime
-    website_id: str
+    website_id: str | None
     page: int
     page_size: int
 

@@ -93,7 +93,8 @@ class Sending(ABC, Generic[Answer]):
 
     def _results(self, funnel_id: str, query: results.ResultsQuery) -> results.Results:
         path = f"/api/funnels/{funnel_id}/results"
-        return results.Results(self._request("GET", path, params=events.named(query)))
+        params = events.named({"website_id": self._website_id, **query})
+        return results.Results(self._request("GET", path, params=params))
 
     def import_file(self, content: bytes, *, file_name: str | None = None) -> Answer:
         """Start an import of NDJSON. To follow its progress, pass its `id` to `import_state`."""

@@ -4,8 +4,10 @@ Its responses are limited in size and time, and only `https` URLs are requested.
 trials, a provider on this machine may use `http`.
 """
 
+import hashlib
 import ssl
 import time
+from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
@@ -13,9 +15,6 @@ from urllib.parse import quote
 
 import httpx
 import structlog
-from authlib.oauth2.rfc6749.parameters import prepare_grant_uri
-from authlib.oauth2.rfc7636 import create_s256_code_challenge
-from authlib.oidc.core import CodeIDToken
 from joserfc import jwt
 from joserfc.errors import InvalidKeyIdError, JoseError
 from joserfc.jwk import KeySet
@@ -67,18 +66,18 @@ class IdentityProvider:
         """Return the URL to send the browser to. Raises `Unavailable` if the provider does not
         answer.
         """
-        url: str = prepare_grant_uri(
-            self._current_discovery().authorization_url,
-            self._client_id,
-            "code",
-            redirect_uri=redirect_uri,
-            scope=SCOPES,
-            state=attempt.state,
-            nonce=attempt.nonce,
-            code_challenge=create_s256_code_challenge(attempt.verifier),
-            code_challenge_method="S256",
-        )
-        return url
+        query = {
+            "response_type": "code",
+            "client_id": self._client_id,
+            "redirect_uri": redirect_uri,
+            "scope": SCOPES,
+            "state": attempt.state,
+            "nonce": attempt.nonce,
+            "code_challenge": _base64url(hashlib.sha256(attempt.verifier.encode()).digest()),
+            "code_challenge_method": "S256",
+        }
+        url = httpx.URL(self._current_discovery().authorization_url)
+        return str(url.copy_merge_params(query))
 
     def claims(self, code: str, attempt: SignOnAttempt, redirect_uri: str) -> Claims:
         """Return the provider's claims about the person, for a code that it gave the browser.
@@ -107,24 +106,31 @@ class IdentityProvider:
         return claims
 
     def _id_token(self, token: Claims, attempt: SignOnAttempt) -> Claims:
-        """Return the verified claims of the ID token."""
-        options = {
-            "iss": {"essential": True, "value": self._issuer},
-            "aud": {"essential": True, "value": self._client_id},
-        }
-        params = {
-            "nonce": attempt.nonce,
-            "client_id": self._client_id,
-            "access_token": token.get("access_token"),
-        }
+        """Return the verified claims of the ID token.
+
+        Source: OpenID Connect Core, section 3.1.3.7.
+        """
         try:
             signed = self._verify_token(token["id_token"])
-            claims = CodeIDToken(signed.claims, signed.header, options, params)
-            claims.validate(now=self._clock() // 1000, leeway=_LEEWAY_S)
-        except (JoseError, ValueError, TypeError, KeyError) as error:
+            claims = signed.claims
+            is_only_ours = claims.get("aud") in (self._client_id, [self._client_id])
+            options: dict[str, jwt.ClaimsOption] = {
+                "iss": {"essential": True, "value": self._issuer},
+                "sub": {"essential": True},
+                "aud": {"essential": True, "value": self._client_id},
+                "azp": {"essential": not is_only_ours, "value": self._client_id},
+                "exp": {"essential": True},
+                "iat": {"essential": True},
+                "nonce": {"essential": True, "value": attempt.nonce},
+            }
+            if access_token := token.get("access_token"):
+                options["at_hash"] = {"value": _half_hash(access_token, signed.header["alg"])}
+            now_s = self._clock() // 1000
+            jwt.JWTClaimsRegistry(now_s, _LEEWAY_S, **options).validate(claims)
+        except (AttributeError, JoseError, ValueError, TypeError, KeyError) as error:
             log.warning("single_sign_on_token_invalid", error=type(error).__name__)
             raise _invalid_answer() from None
-        return dict(claims)
+        return claims
 
     def _verify_token(self, id_token: str) -> jwt.Token:
         """Return the verified ID token. Reads the keys again if the token's key is unknown."""
@@ -221,6 +227,20 @@ class IdentityProvider:
             log.warning("single_sign_on_provider_away", error=type(error).__name__)
             raise _unavailable() from None
         return response.status_code, record
+
+
+def _half_hash(text: str, algorithm: str) -> str:
+    """Return the hash of an access token that an ID token with this signature algorithm contains.
+
+    Source: OpenID Connect Core, section 3.1.3.6.
+    """
+    name = "sha512" if algorithm == "EdDSA" else f"sha{algorithm[2:]}"
+    digest = hashlib.new(name, text.encode()).digest()
+    return _base64url(digest[: len(digest) // 2])
+
+
+def _base64url(data: bytes) -> str:
+    return urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 def _client(auth: httpx.Auth | None) -> httpx.Client:

@@ -93,6 +93,9 @@ def _identity(profile: Profile) -> Iterator[StoredRecord]:
     yield "visitor", {"visitorId": visitor_id, "ids": profile.ids, "knownSince": known_since}
     if profile.user is not None:
         yield "user", LinkedUserRecord.model_validate(profile.user).model_dump()
+        for name, statement in profile.user.other_values:
+            stated_at = iso(statement.at_ms)
+            yield "trait", {"name": name, "value": statement.value, "statedAt": stated_at}
     for merge in profile.absorbed:
         yield "merge", MergeRecord.model_validate(merge).model_dump()
 

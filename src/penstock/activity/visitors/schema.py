@@ -101,7 +101,7 @@ class LinkedUserRecord(Record):
     traits: Annotated[
         dict[str, Any] | None,
         Field(
-            description="Traits from the last identify call. Null for a key for one website that "
+            description="The current traits. Null for a key for one website that "
             "shares its visitors with others."
         ),
     ]

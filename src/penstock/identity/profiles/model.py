@@ -1,20 +1,23 @@
 """Visitor profiles. Identity resolution does not use them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from penstock.base.ids import ScopeId, VisitorId
+from penstock.identity.traits import Statement
 
 
 class LinkedUser(NamedTuple):
     """The user linked to a visitor.
 
-    traits: the current traits; None if none were ever sent.
+    traits: the current traits; None if none were ever sent. other_values: see
+    `traits.other_values`.
     """
 
     user_id: str
     traits: Mapping[str, Any] | None
     since_ms: int
+    other_values: Sequence[tuple[str, Statement]]
 
 
 class AbsorbedVisitor(NamedTuple):

@@ -11,7 +11,7 @@ from penstock.base.ids import ScopeId, VisitorId
 from penstock.base.unicode_text import composed, spellings
 from penstock.identity.profiles.model import AbsorbedVisitor, Identity, LinkedUser, Profile
 from penstock.identity.releases import store as open_releases
-from penstock.identity.traits import Statements, trait_times
+from penstock.identity.traits import Statements, other_values, trait_times
 from penstock.metadb.tables import merges, user_links, visitors
 
 _PAGE_VISITORS = 5_000
@@ -153,6 +153,7 @@ def profile(db: Connection, scope: ScopeId, visitor_id: VisitorId) -> Profile | 
             visitors.c.created_at,
             user_links.c.user_id,
             user_links.c.traits,
+            user_links.c.trait_statements,
             user_links.c.created_at.label("linked_at"),
         )
         .outerjoin(
@@ -182,7 +183,14 @@ def profile(db: Connection, scope: ScopeId, visitor_id: VisitorId) -> Profile | 
         scope_id=scope,
         visitor_id=visitor_id,
         created_at_ms=row.created_at,
-        user=None if row.user_id is None else LinkedUser(row.user_id, row.traits, row.linked_at),
+        user=None
+        if row.user_id is None
+        else LinkedUser(
+            row.user_id,
+            row.traits,
+            row.linked_at,
+            list(other_values(convert(row.trait_statements or {}, Statements))),
+        ),
         absorbed=tuple(
             AbsorbedVisitor(VisitorId(merge.absorbed_id), merge.user_id, merge.merged_at)
             for merge in absorbed

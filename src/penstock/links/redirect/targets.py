@@ -41,14 +41,16 @@ def web_target(link: Link, query: str) -> str | None:
     """Return the link's fallback URL, with the visit's query if the link passes it on.
 
     Returns None if there is no fallback URL. The URL's existing parameters are kept and take
-    precedence. The link's UTM parameters override the query's, because nobody can forge them.
+    precedence. The link's UTM parameters override the query's, because nobody can forge them. A
+    parameter that the query repeats keeps all its values.
     """
     if link.fallback_url is None or not link.pass_query:
         return link.fallback_url
     parts = urlsplit(link.fallback_url)
     own = {name for name, _ in parse_qsl(parts.query, keep_blank_values=True)}
-    added = {**dict(_visit_params(query)), **link.utm}
-    passed = urlencode({name: added[name] for name in added if name not in own}, quote_via=quote)
+    sent = [(name, value) for name, value in _visit_params(query) if name not in link.utm]
+    added = [(name, value) for name, value in (*sent, *link.utm.items()) if name not in own]
+    passed = urlencode(added, quote_via=quote)
     target = urlunsplit(parts._replace(query="&".join(filter(None, (parts.query, passed)))))
     return target if len(target) <= _MAX_TARGET_CHARS else link.fallback_url
 
