@@ -10,7 +10,7 @@ from tests import records
 from tests.browser.conftest import confirm
 from tests.browser.watching import assert_accessible
 from tests.cases import cases, full_except
-from tests.events.imports.exported import FILES, PostHog, parquet
+from tests.events.imports.exported import FILES, GA4, PostHog, parquet
 from tests.records import track
 from tests.waiting import eventually
 
@@ -316,9 +316,10 @@ def test_the_format_is_chosen_by_the_content_of_a_file(signed_in, account, websi
         expect(signed_in.locator("#upload-form .fault:visible")).to_have_count(0)
 
 
-def test_posthogs_parquet_is_chosen_by_its_columns(signed_in, account, website, watch):
+def test_the_parquet_of_a_product_is_chosen_by_its_columns(signed_in, account, website, watch):
     for content, name in (
         (PostHog().as_parquet(), "posthog"),
+        (GA4().as_parquet(), "ga4"),
         (parquet({"event": ["paid"], "at": ["2024-05-01"]}), "parquet"),
     ):
         choose(signed_in, content, "export.parquet")

@@ -23,12 +23,14 @@ NAMES = {
     "posthog": ["2  event        order_paid"],
     "amplitude": ["2  event        order_paid", "1  event        logged_in"],
     "segment": ["2  event        order_paid"],
+    "ga4": ["2  event        logged_in", "2  event        order_paid"],
 }
 LINES = {
     "mixpanel": [],
     "posthog": ["4 lines: linked visitors to users."],
     "amplitude": ["1 line: linked visitors to users."],
     "segment": ["2 lines: linked visitors to users."],
+    "ga4": [],
 }
 NOTHING = ["1 line: skipped, with nothing to store."]
 
@@ -36,14 +38,15 @@ NOTHING = ["1 line: skipped, with nothing to store."]
 @pytest.mark.parametrize("name", FILES)
 def test_the_story_has_the_figures_worked_out_by_hand(tmp_path, name):
     code, lines, _ = dry_run(tmp_path / "export", FILES[name](), name)
-    number = {"mixpanel": 12, "amplitude": 11}.get(name, 10)
+    number = {"mixpanel": 12, "ga4": 12, "amplitude": 11}.get(name, 10)
     assert (code, lines[0]) == (0, f"Dry run, nothing was stored. {number} events of 5 visitors.")
     assert lines[1] == "They occurred from 1 May 2024, 10:00 UTC to 1 May 2024, 12:00 UTC."
     conflict = "1 line: named a visitor of another user; nothing would be merged."
     ignored = NOTHING if name in ("amplitude", "segment") else []
     at = lines.index("Events by type and name:")
     warned = [line.partition(": ")[0] for line in lines[2:at] if line.startswith("Warning")]
-    assert warned == (["Warning, 11 lines"] if name == "amplitude" else [])  # names of countries
+    countries = {"amplitude": 11, "ga4": 12}  # Their names are no codes.
+    assert warned == ([f"Warning, {countries[name]} lines"] if name in countries else [])
     assert lines[2 : at - len(warned)] == [*LINES[name], conflict, *ignored]
     end = next(n for n, line in enumerate(lines) if line.startswith("A first funnel."))
     assert [line.strip() for line in lines[at + 1 : end]] == [

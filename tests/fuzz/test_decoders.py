@@ -33,6 +33,7 @@ from penstock.events.fields import EventValidationContext
 from penstock.events.imports.entries import Occurrences, line_excerpt, read_line, stated_ms
 from penstock.events.imports.formats.amplitude import AMPLITUDE
 from penstock.events.imports.formats.csv_rows import CSV
+from penstock.events.imports.formats.ga4 import GA4
 from penstock.events.imports.formats.mixpanel import MIXPANEL
 from penstock.events.imports.formats.ndjson import NDJSON
 from penstock.events.imports.formats.posthog import POSTHOG
@@ -400,6 +401,10 @@ _EXPORTS = {
     AMPLITUDE: _names(
         *("event_type", "event_time", "device_id", "user_id", "$identify", "event_properties"),
         *("user_properties", "country", "session_id", "uuid", "[Amplitude] Page Viewed"),
+    ),
+    GA4: _names(
+        *("event_name", "event_timestamp", "event_params", "user_pseudo_id", "user_id", "key"),
+        *("value", "string_value", "int_value", "user_properties", "device", "geo", "page_view"),
     ),
     SEGMENT: _names(
         *("type", "track", "page", "screen", "identify", "alias", "group", "event", "properties"),

@@ -157,6 +157,7 @@ goal_in_use             409 Funnels use the goal; the detail names them. Change 
 too_large               413 The body exceeds a published size limit. Send less at once.
 not_ndjson              415 The file of an import is not NDJSON. Send UTF-8 text with one JSON
   object per line.
+not_ga4                 415 The file of an import is not a BigQuery export of Google Analytics 4.
 not_parquet             415 The file of an import does not begin like Parquet.
 not_csv                 415 The file of an import is not CSV whose first row names the fields of an
   event.

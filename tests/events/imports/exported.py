@@ -226,6 +226,63 @@ class Amplitude:
         return content.getvalue()
 
 
+class GA4:
+    """The BigQuery export of Google Analytics 4, whose JSON has whole numbers as text.
+
+    Source: https://support.google.com/analytics/answer/7029846
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[Line] = []
+
+    def event(
+        self, name: str, clock: str, device: str | None, user: str | None = None, **own: str
+    ) -> None:
+        parameters = [{"key": key, "value": {"string_value": own[key]}} for key in own]
+        session = {"key": "ga_session_id", "value": {"int_value": "1714557600"}}
+        self.lines.append(
+            {
+                "event_date": "20240501",
+                "event_timestamp": f"{int(at(clock).timestamp())}123456",
+                "event_name": name,
+                "event_params": [session, *parameters],
+                "user_id": user,
+                "user_pseudo_id": device,
+                "user_properties": [{"key": "plan", "value": {"string_value": "pro"}}],
+                "device": {"category": "desktop", "web_info": {"browser": "Chrome"}},
+                "geo": {"country": "Germany", "city": "(not set)"},
+                "items": [],
+            }
+        )
+
+    def page(self, clock: str, device: str, user: str | None = None) -> None:
+        url = "https://shop.example/pricing?utm_source=news"
+        self.event("page_view", clock, device, user, page_location=url)
+
+    def story(self) -> bytes:
+        self.page("10:00", "d1")
+        self.event("logged_in", "10:01", "d1", "ann")
+        self.event(STARTED, "10:05", "d1", "ann", plan="pro")
+        self.event(PAID, "10:10", None, "ann")
+        self.page("10:00", "d2")
+        self.event(STARTED, "10:02", "d2")
+        self.page("10:00", "d3")
+        self.page("11:00", "d4")
+        self.event("logged_in", "11:01", "d4", "dia")
+        self.event(STARTED, "11:10", "d5", "dia", plan="basic")
+        self.event(PAID, "11:20", None, "dia")
+        self.page("12:00", "d1", "eve")
+        return lines(self.lines)
+
+    def as_parquet(self) -> bytes:
+        """The story as BigQuery writes it to Parquet, with whole numbers."""
+        self.story()
+        columns = {name: [each[name] for each in self.lines] for name in self.lines[0]}
+        columns["event_timestamp"] = [int(each) for each in columns["event_timestamp"]]
+        del columns["items"]
+        return parquet(columns)
+
+
 class Segment:
     """Calls of Segment clients as in the raw data of its storage destinations.
 
@@ -358,6 +415,7 @@ FILES: dict[str, Callable[[], bytes]] = {
     "posthog": lambda: PostHog().story(),
     "amplitude": lambda: Amplitude().story(),
     "segment": lambda: Segment().story(),
+    "ga4": lambda: GA4().story(),
 }
 """The story as a file, by format."""
 TABLES: dict[str, Callable[[], bytes]] = {

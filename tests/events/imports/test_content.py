@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from itertools import product
 
 import pytest
 from backports import zstd
@@ -9,7 +10,7 @@ from backports import zstd
 from tests.answers import body_of, problem
 from tests.cases import cases
 from tests.events.conftest import imported, ndjson, upload
-from tests.events.imports.exported import PostHog
+from tests.events.imports.exported import GA4, PostHog
 
 CSV = b"timestamp,name,visitorId\n2024-05-01T10:00:00Z,signed_up,v\n"
 LIKE_CSV = "looks like the format csv, not ndjson. Send Content-Type: text/csv, or"
@@ -50,8 +51,12 @@ LINES = {
     "posthog": {"event": "e", "distinct_id": "v", "timestamp": "2024-05-01T10:00:00Z"},
     "mixpanel": {"event": "e", "properties": {"time": 1714557600, "distinct_id": "v"}},
     "amplitude": {"event_type": "e", "device_id": "v", "event_time": "2024-05-01 10:00:00"},
+    "ga4": {"event_name": "e", "event_timestamp": "1714557600000000", "user_pseudo_id": "v"},
     "segment": {"type": "track", "event": "e", "anonymousId": "v", "timestamp": 1714557600000},
 }
+PARQUET_FILES = {
+    "posthog": lambda: PostHog().as_parquet(), "ga4": lambda: GA4().as_parquet(),
+}  # fmt: skip
 PARQUET = "application/vnd.apache.parquet"
 MARK = b"\xef\xbb\xbf"
 
@@ -115,14 +120,14 @@ def test_ndjson_is_accepted_however_it_begins(client, workspace, content):
 
 
 @pytest.mark.usefixtures("warehouse")
-@cases("dry_run", ["false", "true"])
-def test_a_parquet_file_with_the_columns_of_posthog_is_posthogs(workspace, dry_run):
-    content = PostHog().as_parquet()
+@cases(("name", "dry_run"), product(("posthog", "ga4"), ("false", "true")))
+def test_a_parquet_file_with_the_columns_of_a_product_is_its_export(workspace, name, dry_run):
+    content = PARQUET_FILES[name]()
     job = body_of(upload(workspace, content, PARQUET, dryRun=dry_run), 201)
-    assert job["format"] == "posthog"
+    assert job["format"] == name
     answer = upload(workspace, content, PARQUET, format="parquet", dryRun=dry_run)
     assert problem(answer) == (415, "not_parquet")
-    assert "looks like the format posthog, not parquet" in answer.json()["detail"]
+    assert f"looks like the format {name}, not parquet" in answer.json()["detail"]
 
 
 @pytest.mark.usefixtures("warehouse")

@@ -32,6 +32,15 @@ FILES = {
     "amplitude": ndjson(
         [{"event_type": "signed_up", "device_id": "v", "event_time": "2024-05-01 10:00:00"}]
     ),
+    "ga4": ndjson(
+        [
+            {
+                "event_name": "signed_up",
+                "event_timestamp": "1714557600000000",
+                "user_pseudo_id": "v",
+            }
+        ]
+    ),
     "segment": ndjson(
         [
             {

@@ -6,7 +6,10 @@ const ZIP = [0x50, 0x4b, 0x03, 0x04];
 // Beginnings of files that only the server reads: Zstandard, ZIP and UTF-16.
 const UNREADABLE_HERE = [[0x28, 0xb5, 0x2f, 0xfd], ZIP, [0xff, 0xfe], [0xfe, 0xff]];
 const PARQUET = [0x50, 0x41, 0x52, 0x31];
-const POSTHOG_COLUMNS = ["uuid", "event", "distinct_id", "properties", "timestamp"];
+const PARQUET_COLUMNS = {
+  posthog: ["uuid", "event", "distinct_id", "properties", "timestamp"],
+  ga4: ["event_name", "event_timestamp", "event_params", "user_pseudo_id"],
+};
 const SEGMENT_CALLS = ["track", "page", "screen", "identify", "group", "alias"];
 
 const startsWith = (bytes, magic) => magic.every((byte, at) => bytes[at] === byte);
@@ -48,22 +51,23 @@ export async function guessFormat(file, formats, chosen) {
   const byName = [chosen, ...Object.keys(formats)].find(fits);
   const bytes = new Uint8Array(await file.slice(0, 4).arrayBuffer());
   if (startsWith(bytes, ZIP)) return byName ?? "amplitude";
-  if (startsWith(bytes, PARQUET))
-    return (await namesColumns(file, POSTHOG_COLUMNS)) ? "posthog" : "parquet";
+  if (startsWith(bytes, PARQUET)) return parquetFormat(file);
   const start = await headOf(file);
   const byContent = start && formatOf(start);
   return byContent && byContent in formats ? byContent : byName;
 }
 
-// Tells whether a Parquet file has columns of these names. They are at the start of its last part,
-// whose size precedes the last four bytes. A byte with the length precedes each name.
-async function namesColumns(file, names) {
+// Returns the format of a Parquet file by the names of its columns. They are at the start of its
+// last part, whose size precedes the last four bytes. A byte with the length precedes each name.
+async function parquetFormat(file) {
   const tail = new DataView(await file.slice(-8).arrayBuffer());
-  if (tail.byteLength < 8) return false;
+  if (tail.byteLength < 8) return "parquet";
   const start = file.size - 8 - tail.getUint32(0, true);
   const schema = await file.slice(start, start + SCHEMA_BYTES).arrayBuffer();
   const text = new TextDecoder("latin1").decode(schema);
-  return names.every((name) => text.includes(`\x18${String.fromCharCode(name.length)}${name}`));
+  const isNamed = (name) => text.includes(`\x18${String.fromCharCode(name.length)}${name}`);
+  const products = Object.keys(PARQUET_COLUMNS);
+  return products.find((product) => PARQUET_COLUMNS[product].every(isNamed)) ?? "parquet";
 }
 
 function formatOf(start) {
@@ -76,6 +80,7 @@ function formatOf(start) {
     return undefined; // The line is longer than the bytes that were read, or no JSON.
   }
   if (typeof line.event_type === "string") return "amplitude";
+  if ("event_name" in line && "event_timestamp" in line) return "ga4";
   if (typeof line.properties?.distinct_id === "string" && "time" in line.properties)
     return "mixpanel";
   if ("event" in line && "distinct_id" in line) return "posthog";

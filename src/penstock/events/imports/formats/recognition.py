@@ -7,6 +7,8 @@ from msgspec import DecodeError, Raw, json
 from penstock.base.csv_separators import separator_of
 from penstock.events.imports.formats.amplitude import AMPLITUDE
 from penstock.events.imports.formats.csv_rows import CSV
+from penstock.events.imports.formats.ga4 import COLUMNS as GA4_COLUMNS
+from penstock.events.imports.formats.ga4 import GA4
 from penstock.events.imports.formats.mixpanel import MIXPANEL
 from penstock.events.imports.formats.ndjson import NDJSON
 from penstock.events.imports.formats.parquet import MAGIC, PARQUET, names_columns
@@ -18,13 +20,17 @@ _OBJECT = json.Decoder(dict[str, Raw])
 _FIELDS = (
     (POSTHOG, {"event", "distinct_id"}),
     (AMPLITUDE, {"event_type"}),
+    (GA4, {"event_name", "event_timestamp"}),
     (SEGMENT, {"type", "anonymousId"}),
     (SEGMENT, {"type", "messageId"}),
 )
 """Fields that only the lines of a format have."""
 _MIXPANEL_FIELDS, _NDJSON_FIELDS = {"event", "properties"}, {"type", "timestamp"}
 _POSTHOG_COLUMNS = {"event", "distinct_id", "timestamp"}
-_TABLES = ((POSTHOG, ("uuid", "event", "distinct_id", "properties", "timestamp")),)
+_TABLES = (
+    (POSTHOG, ("uuid", "event", "distinct_id", "properties", "timestamp")),
+    (GA4, GA4_COLUMNS),
+)
 """Columns that only the Parquet files of a product have."""
 
 

@@ -4,6 +4,7 @@ from penstock.base.errors import Fault, UnsupportedMedia
 from penstock.base.wording import listed
 from penstock.events.imports.formats.amplitude import AMPLITUDE
 from penstock.events.imports.formats.csv_rows import CSV
+from penstock.events.imports.formats.ga4 import GA4
 from penstock.events.imports.formats.mixpanel import MIXPANEL
 from penstock.events.imports.formats.ndjson import NDJSON
 from penstock.events.imports.formats.parquet import PARQUET
@@ -13,7 +14,7 @@ from penstock.events.imports.formats.schema import ImportMapping
 from penstock.events.imports.formats.segment import SEGMENT
 from penstock.events.imports.formats.unpacking import COMPRESSED_ENDINGS, COMPRESSED_MEDIA_TYPES
 
-READERS = (NDJSON, CSV, PARQUET, MIXPANEL, POSTHOG, AMPLITUDE, SEGMENT)
+READERS = (NDJSON, CSV, PARQUET, MIXPANEL, POSTHOG, AMPLITUDE, SEGMENT, GA4)
 DEFAULT = NDJSON
 _ANY_FORMAT = (*COMPRESSED_MEDIA_TYPES, "text/plain")
 """Media types that do not identify a format."""
