@@ -304,7 +304,9 @@ class Installation:
         event = {"type": "event", "name": "a", "userId": "u-1"}
         self.write("events.json", json.dumps([event]))
         funnels, event_line, identify_line, rows, links = map(block_at, PARTS_OF_COMMANDS)
-        self.write("past.ndjson", f"{' '.join(event_line.split())}\n{identify_line}")
+        self.write(
+            "past.ndjson", "\n".join(" ".join(line.split()) for line in (event_line, identify_line))
+        )
         self.write("past.txt", rows)
         self.write("funnels.yml", funnels)
         self.write("links.csv", links.replace("web_01m7y0fr9gctca442s2h09dctx", self.app_id))
