@@ -110,7 +110,7 @@ def import_file(
         str | None,
         typer.Option(
             "--map",
-            help="TOML file with the uses of the columns of a CSV or Parquet file, or the name or "
+            help="TOML file with the uses of the columns of a table or JSON lines, or the name or "
             "ID of a saved mapping.",
             metavar="MAPPING.TOML|NAME",
             show_default=False,
@@ -120,7 +120,7 @@ def import_file(
         bool,
         typer.Option(
             "--guess-mapping",
-            help="Show the first rows of a CSV or Parquet file, and write a mapping to correct: "
+            help="Show the first rows of a table or of JSON lines, and write a mapping to correct: "
             "to the file that --map names, or to FILE.mapping.toml.",
         ),
     ] = False,

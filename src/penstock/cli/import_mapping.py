@@ -204,7 +204,7 @@ def _mapping_toml(
         f'timezone = "{mapping.timezone}"',
         "# The use of columns that a later file has in addition, property or ignored. Without it,",
         "# such a file is rejected.",
-        '# otherColumns = "property"',
+        f'{"" if mapping.other_columns else "# "}otherColumns = "property"',
         "",
     ]
     return "\n".join(lines)

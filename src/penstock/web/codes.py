@@ -317,6 +317,7 @@ looks_like_microseconds - The number is a time in microseconds; send epoch milli
 mapping_not_found       - There is no saved mapping with this ID; it may have been deleted.
 time_required           - A mapping needs a column with the time.
 not_a_time_format       - The value is not a format of times, such as %d.%m.%Y %H:%M:%S.
+not_in_mapping          - The mapping does not list a part of the line, and has no otherColumns.
 not_for_use             - A column with this use does not have the field.
 not_for_unit            - Only times with the unit text have a format.
 not_for_format          - Files of this format cannot have a mapping.

@@ -243,7 +243,7 @@ class GA4:
         self.lines.append(
             {
                 "event_date": "20240501",
-                "event_timestamp": f"{int(at(clock).timestamp())}123456",
+                "event_timestamp": f"{int(at(clock).timestamp())}000123",
                 "event_name": name,
                 "event_params": [session, *parameters],
                 "user_id": user,

@@ -104,7 +104,8 @@ class ImportQuery(Query):
         BeforeValidator(_mapping_of_text),
         WithJsonSchema({"type": "string"}),
         Field(
-            description="The uses of the columns of a CSV or Parquet file, as the JSON text of an "
+            description="The uses of the columns of a CSV or Parquet file, or of the paths of JSON "
+            "lines, as the JSON text of an "
             "`ImportMapping`."
         ),
     ] = None

@@ -4,7 +4,6 @@ After a restart, a dry run begins again.
 """
 
 from collections.abc import Callable, Collection, Generator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
 
@@ -16,7 +15,6 @@ from penstock.events.imports.dry_runs.schema import ImportSummaryRecord
 from penstock.events.imports.dry_runs.summaries import Summariser, SummaryLimits
 from penstock.events.imports.file_worker import FileWorker
 from penstock.events.imports.files import ImportFiles
-from penstock.events.imports.formats.csv_rows import read_field_names
 from penstock.events.imports.formats.guesses import guess_mapping
 from penstock.events.imports.formats.reader import (
     DateOrder,
@@ -156,10 +154,7 @@ class DryRunWorker(FileWorker[_Check]):
         If the guess lacks something that an import needs, the dry run reports this and ends. Also
         returns whether the mapping is a guess.
         """
-        if sample is None or job.mapping is not None:
-            return job, False
-        with suppress(UnreadableFile):
-            read_field_names(list(sample.columns))
+        if sample is None or sample.is_mapped or job.mapping is not None:
             return job, False
         with self._database.read() as db:
             saved = newest_mapping_of(db, job.workspace_id, sample.columns)
@@ -199,12 +194,13 @@ class DryRunWorker(FileWorker[_Check]):
         """Return the first rows of a table; None for other formats and unreadable files."""
         reader = reader_named(job.format)
         try:
-            return reader.sample and reader.sample(
+            sample = reader.sample and reader.sample(
                 self.files.readable_path(job.id, job.format),
                 self._reader_limits(job, is_dry_run=True),
             )
         except UnreadableFile:
             return None  # The dry run reports it.
+        return None if sample and sample.has_paths and sample.is_mapped else sample
 
     def _read_slice(self, check: _Check) -> bool:
         """Read rows until the time is up. Saves the progress, and in the end the summary."""

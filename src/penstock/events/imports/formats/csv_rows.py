@@ -103,6 +103,15 @@ def read_field_names(names: list[str]) -> ReadCells:
     return cells_of_fields(_columns(names), {"type": "event"})
 
 
+def are_field_names(names: Sequence[str]) -> bool:
+    """Whether columns are the fields of an event, so that a file needs no mapping."""
+    try:
+        read_field_names(list(names))
+    except UnreadableFile:
+        return False
+    return True
+
+
 def csv_rows(path: Path, limits: ReaderLimits, read_names: ReadNames) -> Iterator[Row]:
     """Yield every row after the header as a JSON object.
 
@@ -323,10 +332,11 @@ def _mapped(mapping: ImportMapping) -> Reader:
 def _sample(path: Path, limits: ReaderLimits) -> Sample:
     """Read the first rows. Raises `UnreadableFile` if the file does not begin like a CSV file."""
     limits = limits._replace(max_row_bytes=MAX_EXPORT_LINE_BYTES)
-    columns, rows = sample_table(partial(csv_rows, path, limits), _MAX_SAMPLE_S)
+    columns, rows, *_ = sample_table(partial(csv_rows, path, limits), _MAX_SAMPLE_S)
     if not columns:
         raise UnreadableFile("The file does not begin with a row that names the columns.")
-    return Sample(columns, [[_valid_text(cell) for cell in row] for row in rows])
+    texts = [[_valid_text(cell) for cell in row] for row in rows]
+    return Sample(columns, texts, is_mapped=are_field_names(columns))
 
 
 def _valid_text(cell: str) -> str:

@@ -8,6 +8,7 @@ from penstock.base.errors import Malformed
 from penstock.base.event_limits import MAX_PROPERTY_KEYS
 from penstock.base.patterns import is_decimal, is_digits
 from penstock.events.imports.formats.id_names import USERS, VISITORS, names_owner, words_of
+from penstock.events.imports.formats.json_paths import short_name
 from penstock.events.imports.formats.numbers import read_number
 from penstock.events.imports.formats.reader import SAMPLE_ROWS, Sample, has_too_many_values
 from penstock.events.imports.formats.schema import (
@@ -17,6 +18,7 @@ from penstock.events.imports.formats.schema import (
     DecimalMark,
     ImportMapping,
     MappedColumn,
+    OtherColumns,
     TimeUnit,
     Use,
     ValueType,
@@ -106,14 +108,19 @@ run of all rows may prefer the one with day and month swapped.
 """
 
 
+_KNOWN_WORDS = {*_TIMES, *USERS, *VISITORS, *_ATTEMPTS, *_EVENT_IDS, *_FIELD_NAMES}
+"""Names that are also those of a path with several parts, such as `user.id`."""
+
+
 class _Column(NamedTuple):
     """A column of a sample. words: its name in lower case, without spaces and signs. values:
-    without empty cells.
+    without empty cells. short_name: the name of a property from a path; None for other columns.
     """
 
     name: str
     words: str
     values: Sequence[Any]
+    short_name: str | None = None
 
 
 def guess_mapping(sample: Sample) -> ImportMapping:
@@ -134,15 +141,21 @@ def guess_mapping(sample: Sample) -> ImportMapping:
     _guess_fields(columns, uses)
     _guess_attempt(columns, uses, sample)
     has_commas = _has_decimal_commas(columns)
-    return ImportMapping(
-        columns=_unique(uses.get(each.name) or _other(each, has_commas) for each in columns)
-    )
+    mapped = _unique(uses.get(each.name) or _other(each, has_commas) for each in columns)
+    # Lines of JSON often have more parts than the first ones.
+    others = OtherColumns.PROPERTY if sample.has_paths else None
+    return ImportMapping(columns=mapped, otherColumns=others)
 
 
 def _column(sample: Sample, index: int) -> _Column:
     name = sample.columns[index]
     cells = [row[index] for row in sample.rows[:SAMPLE_ROWS] if index < len(row)]
-    return _Column(name, words_of(name), [cell for cell in cells if cell not in (None, "")])
+    column = _Column(name, words_of(name), [cell for cell in cells if cell not in (None, "")])
+    if not sample.has_paths or column.words in _KNOWN_WORDS:
+        return column
+    short = short_name(name)
+    is_unique = sum(short_name(other) == short for other in sample.columns) == 1
+    return column._replace(words=words_of(short), short_name=short if is_unique else None)
 
 
 def _free(columns: Iterable[_Column], uses: dict[str, MappedColumn]) -> list[_Column]:
@@ -399,7 +412,7 @@ def _decimal_marks(column: _Column) -> list[DecimalMark]:
 
 
 def _other(column: _Column, has_commas: bool) -> MappedColumn:
-    name = column.name.lstrip(RESERVED_PREFIX)
+    name = (column.short_name or column.name).lstrip(RESERVED_PREFIX)
     is_named = bool(name) and not has_controls(name) and len(name) <= _MAX_NAME_CHARS
     if not is_named or column.words.startswith("unnamed"):
         return MappedColumn(column=column.name, use=Use.IGNORED)
@@ -412,6 +425,7 @@ def _other(column: _Column, has_commas: bool) -> MappedColumn:
     return MappedColumn(
         column=column.name,
         use=Use.PROPERTY,
+        name=column.short_name if column.short_name != column.name else None,
         type=ValueType.NUMBER if marks else _value_type(column),
         decimal=DecimalMark.COMMA if is_comma else None,
     )

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from time import monotonic
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -20,6 +19,7 @@ from penstock.events.imports.formats.reader import (
     Sample,
     UnreadableFile,
     has_too_many_values,
+    within_time,
 )
 from penstock.events.imports.formats.schema import (
     MAX_COLUMN_CHARS,
@@ -35,10 +35,10 @@ from penstock.events.imports.formats.times import FileTimes, read_time_ms
 from penstock.http.bodies import parse_json
 from penstock.http.schema import has_controls
 
-ReadCells = Callable[[Sequence[Any]], tuple[dict[str, Any] | list[dict[str, Any]], list[Fault]]]
-"""Returns the event in the cells of a row, as far as it can be read, and the faults of the row. A
-list has the events of a row that can have several.
-"""
+Events = dict[str, Any] | list[dict[str, Any]]
+"""An event, or the events of a row that can have several."""
+ReadCells = Callable[[Sequence[Any]], tuple[Events, list[Fault]]]
+"""Returns the events in the cells of a row, as far as they can be read, and the row's faults."""
 ReadNames = Callable[[list[str]], ReadCells]
 """Returns how to read the rows of a table with these columns. Raises `UnreadableFile` if a format
 does not have them.
@@ -87,19 +87,25 @@ def sample_table(read_rows: Callable[[ReadNames], Iterator[Row]], max_s: float) 
         sampled.append(cells[: len(columns)])
         return {}, []
 
-    until_s = monotonic() + max_s
-    for _ in read_rows(read_names):
-        if len(sampled) == SAMPLE_ROWS or monotonic() > until_s:
+    for _ in within_time(read_rows(read_names), max_s):
+        if len(sampled) == SAMPLE_ROWS:
             break
     return Sample(columns, sampled)
 
 
 def mapped_rows(
-    mapping: ImportMapping, limits: ReaderLimits, read_rows: Callable[[ReadNames], Iterator[Row]]
+    mapping: ImportMapping,
+    limits: ReaderLimits,
+    read_rows: Callable[[ReadNames], Iterator[Row]],
+    read_by: Callable[[ImportMapping, FileTimes, Sequence[str]], ReadCells] | None = None,
 ) -> Iterator[Row]:
-    """Yield the rows of a table. read_rows: reads the rows of the file."""
+    """Yield the rows of a table.
+
+    read_rows: reads the rows of the file. read_by: returns how to read a row; by default,
+    `read_cells_by`.
+    """
     times = FileTimes(ZoneInfo(mapping.timezone), compares_dates=limits.is_dry_run)
-    return times.noted(read_rows(partial(read_cells_by, mapping, times)))
+    return times.noted(read_rows(partial(read_by or read_cells_by, mapping, times)))
 
 
 def read_cells_by(mapping: ImportMapping, times: FileTimes, names: Sequence[str]) -> ReadCells:
@@ -153,7 +159,7 @@ def _read_row(
     readers: Sequence[tuple[int, str, Use, str, _Convert]],
     mapping: ImportMapping,
     cells: Sequence[Any],
-) -> tuple[dict[str, Any] | list[dict[str, Any]], list[Fault]]:
+) -> tuple[Events, list[Fault]]:
     line: dict[str, Any] = {"type": mapping.event_type}
     times: list[tuple[str, str]] = []
     if mapping.event_name is not None:

@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from msgspec import json
 
-from penstock.events.imports.formats.csv_rows import NOT_UTF8, read_field_names
+from penstock.events.imports.formats.csv_rows import NOT_UTF8, are_field_names, read_field_names
 from penstock.events.imports.formats.exports import MAX_EXPORT_LINE_BYTES
 from penstock.events.imports.formats.mapping import (
     ReadCells,
@@ -27,6 +27,7 @@ from penstock.events.imports.formats.mapping import (
     mapped_rows,
     sample_table,
 )
+from penstock.events.imports.formats.objects import read_parts_by
 from penstock.events.imports.formats.reader import (
     TOO_MANY_VALUES,
     Guide,
@@ -216,7 +217,7 @@ def _mapped(mapping: ImportMapping) -> Reader:
     return replace(
         PARQUET,
         read_rows=lambda path, limits: mapped_rows(
-            mapping, limits, partial(parquet_rows, path, limits)
+            mapping, limits, partial(parquet_rows, path, limits), read_parts_by
         ),
     )
 
@@ -226,7 +227,7 @@ def _sample(path: Path, limits: ReaderLimits) -> Sample:
     sample = sample_table(partial(parquet_rows, path, limits), _MAX_SAMPLE_S)
     if not sample.columns:
         raise UnreadableFile("The columns of the file cannot be read in time.")
-    return sample
+    return sample._replace(is_mapped=are_field_names(sample.columns))
 
 
 def _expected(problem: str) -> str:

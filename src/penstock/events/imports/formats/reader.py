@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Generator, Iterator, Mapping, 
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from time import monotonic
 from typing import Any, NamedTuple
 
 from msgspec import json
@@ -44,11 +45,14 @@ class ReaderLimits(NamedTuple):
 
 class Sample(NamedTuple):
     """The first rows of a table. rows: a value for each column; empty text or None for an empty
-    cell. A row may be shorter than `columns`.
+    cell. A row may be shorter than `columns`. has_paths: whether the columns are paths into JSON
+    objects. is_mapped: whether the columns are the fields of an event and need no mapping.
     """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
+    has_paths: bool = False
+    is_mapped: bool = False
 
 
 class DateOrder(Enum):
@@ -150,6 +154,15 @@ def too_long(max_bytes: int) -> Fault:
 def has_too_many_values(text: bytes) -> bool:
     """Whether the JSON text of a line must be rejected without decoding it."""
     return not LINE.has_room_for(text)
+
+
+def within_time(rows: Iterator[Row], max_s: float) -> Iterator[Row]:
+    """Yield the rows that are read in this time, in seconds."""
+    until_s = monotonic() + max_s
+    for row in rows:
+        yield row
+        if monotonic() > until_s:
+            return
 
 
 def within_values(rows: Iterator[Row]) -> Generator[Row]:

@@ -257,7 +257,10 @@ class MappedColumn(Input):
 
     column: Annotated[
         Annotated[str, Field(max_length=MAX_COLUMN_CHARS), AfterValidator(without_controls)],
-        Field(description="Name of the column, as in the first row of the file."),
+        Field(
+            description="Name of the column, as in the first row of the file. In JSON lines, a "
+            "path, such as `user.id`, `items[0].sku` or `params[key=page].value`."
+        ),
     ]
     use: Annotated[Use, Field(strict=False, description="What the column contains.")]
     unit: Annotated[

@@ -83,7 +83,9 @@ def timezone_fault(reader: Reader) -> Fault | None:
     if reader.has_local_times:
         return None
     message = "Times in this format have an offset. Leave the time zone out."
-    if reader.mapped is not None:
+    if reader.name == NDJSON.name:
+        message += " A mapping names the zone of others, as timezone."
+    elif reader.mapped is not None:
         message = "The mapping of a table names its time zone, as timezone."
     return Fault("timezone", "not_for_format", message)
 
