@@ -1,7 +1,10 @@
 """docs/moving-in.md: each import command of the page, and the funnel that follows from it."""
 
+import csv
 import gzip
+import io
 import shlex
+import sqlite3
 import sys
 import tomllib
 
@@ -109,6 +112,98 @@ def test_the_orders_of_shopify_become_several_events_of_a_row(tmp_path):
     [mapping] = [text for text in MAPPINGS if '"Fulfilled at"' in text]
     summary = summary_of(tmp_path, ORDERS, mapping)
     assert (summary.events, summary.duplicates, summary.rejected, summary.visitors) == (4, 1, 0, 2)
+
+
+def concat(*texts):
+    """CONCAT of MySQL."""
+    return None if None in texts else "".join(map(str, texts))
+
+
+def query_result(product, *statements):
+    """The CSV of the page's query for a product, over tables in SQLite."""
+    database = sqlite3.connect(":memory:")
+    database.create_function("CONCAT", -1, concat)
+    for statement in statements:
+        database.execute(statement)
+    [query] = [block.text for block in BLOCKS if block.text.startswith(f"-- {product}")]
+    result, out = database.execute(query), io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow([column for column, *_ in result.description])
+    writer.writerows(result)
+    return out.getvalue()
+
+
+def events_of(tmp_path, product, key, *statements):
+    """Events by type and name in the page's recipe for a product. key: column of its mapping."""
+    [mapping] = [text for text in MAPPINGS if f'"{key}"' in text]
+    summary = summary_of(tmp_path, query_result(product, *statements), mapping)
+    assert (summary.rejected, summary.error) == (0, None), summary.reasons
+    events = {(str(each.type), each.name): each.events for each in summary.event_names}
+    return events, summary.visitors
+
+
+def test_the_recipe_for_snowplow_gives_events(tmp_path):
+    columns = (
+        "event_id, event_name, derived_tstamp, domain_userid, user_id, domain_sessionid, page_url,"
+        " page_title, page_referrer, geo_country, se_category, se_action, se_label, se_value"
+    )
+    rows = [
+        ("page_view", "d1", None, "https://shop.example/pricing", None, None),
+        ("page_ping", "d1", None, "https://shop.example/pricing", None, None),
+        ("event", "d1", "ann", "https://shop.example/cart", "checkout_started", None),
+        ("order_paid", None, "ann", None, None, 9.5),
+        ("page_view", "d2", None, "https://shop.example/pricing", None, None),
+    ]
+    inserts = [
+        f"INSERT INTO atomic.events ({columns}) VALUES ('e{number}', {quoted(name)},"  # noqa: S608
+        f" '2024-05-01 10:0{number}:00.123', {quoted(device)}, {quoted(user)}, 's', {quoted(url)},"
+        f" NULL, NULL, 'DE', NULL, {quoted(action)}, NULL, {quoted(value)})"
+        for number, (name, device, user, url, action, value) in enumerate(rows)
+    ]
+    create = f"CREATE TABLE atomic.events ({columns})"
+    events, visitors = events_of(
+        tmp_path, "Snowplow", "derived_tstamp", "ATTACH ':memory:' AS atomic", create, *inserts
+    )
+    assert events == {
+        ("pageview", "/pricing"): 2, ("event", "checkout_started"): 1, ("event", "order_paid"): 1,
+    }  # fmt: skip
+    assert visitors == 2
+
+
+def quoted(value):
+    return "NULL" if value is None else repr(value)
+
+
+def test_the_recipe_for_matomo_gives_events(tmp_path):
+    events, visitors = events_of(
+        tmp_path,
+        "Matomo",
+        "server_time",
+        "CREATE TABLE matomo_log_visit (idvisit, user_id, location_country)",
+        "CREATE TABLE matomo_log_action (idaction, name, type, url_prefix)",
+        "CREATE TABLE matomo_log_conversion"
+        " (idvisit, idgoal, buster, server_time, idvisitor, url, idorder, revenue)",
+        "CREATE TABLE matomo_log_link_visit_action (idlink_va, idvisit, idvisitor, server_time,"
+        " idaction_url, idaction_name, idaction_event_action, idaction_event_category)",
+        "INSERT INTO matomo_log_visit VALUES (1, 'ann', 'de'), (2, NULL, 'xx')",
+        "INSERT INTO matomo_log_action VALUES (1, 'shop.example/pricing', 1, 2), (2, 'Prices', 4,"
+        " NULL), (3, 'checkout_started', 11, NULL), (4, 'Shop', 10, NULL), (5, 'a.pdf', 3, NULL)",
+        "INSERT INTO matomo_log_link_visit_action VALUES"
+        " (1, 1, x'0A', '2024-05-01 10:00:00', 1, 2, NULL, NULL),"
+        " (2, 1, x'0A', '2024-05-01 10:05:00', 1, NULL, 3, 4),"
+        " (3, 2, x'0B', '2024-05-01 10:00:00', 1, 2, NULL, NULL),"
+        " (4, 2, x'0B', '2024-05-01 10:01:00', 5, NULL, NULL, NULL)",
+        "INSERT INTO matomo_log_conversion VALUES"
+        " (1, 0, 7, '2024-05-01 10:10:00', x'0A', 'https://shop.example/thanks', 'o-1', 9.5),"
+        " (1, 3, 0, '2024-05-01 10:10:00', x'0A', 'https://shop.example/thanks', NULL, 0)",
+    )
+    assert events == {
+        ("pageview", "/pricing"): 2,
+        ("event", "checkout_started"): 1,
+        ("event", "order"): 1,
+        ("event", "goal_3"): 1,
+    }
+    assert visitors == 2
 
 
 @pytest.mark.usefixtures("starts_service")

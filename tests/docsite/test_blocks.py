@@ -46,6 +46,7 @@ ELSEWHERE = {
     ("docs/privacy.md", "js"): "tests/browser/test_client_snippets.py",
     ("docs/clients-python.md", "python"): "tests/sdk/test_snippets.py",
     ("docs/moving-in.md", "csv"): "tests/cli/test_moving_in.py",
+    ("docs/moving-in.md", "sql"): "tests/cli/test_moving_in.py",
     ("docs/moving-in.md", "sh"): "tests/cli/test_moving_in.py",
     ("docs/moving-in.md", "toml"): "tests/cli/test_moving_in.py",
     ("docs/segment.md", "python"): "tests/segment/test_snippets.py",

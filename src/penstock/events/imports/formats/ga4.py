@@ -63,7 +63,7 @@ _CONTEXT = (
 """Parts of columns that become properties, such as `traffic_source.medium`."""
 _OBJECTS = ("ecommerce", "items")
 """Columns that become properties, without what is empty."""
-_EMPTY = (None, "", "(not set)", [], {})
+_EMPTY: tuple[Any, ...] = (None, "", "(not set)", [], {})
 
 
 class _Value(Struct):

@@ -57,8 +57,8 @@ class FileTimes:
         other = swapped_format(time_format) if self._compares_dates else None
         if other is not None:
             fits = _fits(text, time_format), _fits(text, other)
-            orders = {self._date_order, _DATE_ORDER_OF.get(fits)} - {None}
-            self._date_order = common_order(orders)
+            orders = (self._date_order, _DATE_ORDER_OF.get(fits))  # A row may have several times.
+            self._date_order = common_order({order for order in orders if order is not None})
 
     def local_ms(self, wall_ms: int) -> int:
         """Return the time at which clocks showed a time.
