@@ -86,8 +86,9 @@ Columns = tuple[tuple[str, str | None], ...]
 
 
 class _Header(NamedTuple):
-    """A header row. width: number of columns."""
+    """A header row. line: its line. width: number of columns."""
 
+    line: bytes
     separator: str
     width: int
     read_cells: ReadCells
@@ -126,6 +127,8 @@ def csv_rows(path: Path, limits: ReaderLimits, read_names: ReadNames) -> Iterato
             else:
                 header = _read_header(line.content, read_names, separator)
             yield line._replace(content=b"")
+        elif line.content.strip() == header.line:  # The next file of an archive begins.
+            yield line._replace(content=b"")
         else:
             yield _read_row(line, lines, header, limits.max_row_bytes)
 
@@ -155,7 +158,7 @@ def _read_header(line: bytes, read_names: ReadNames, separator: str | None) -> _
         )
     if _SUM_COLUMNS.issubset(names) and not _OTHER_SUM_COLUMNS.isdisjoint(names):
         raise UnreadableFile(_ONLY_SUMS)
-    return _Header(separator, len(names), read_names(names))
+    return _Header(line.strip(), separator, len(names), read_names(names))
 
 
 def _columns(names: list[str]) -> Columns:
