@@ -294,11 +294,19 @@ def csv_problem(head: bytes, read_names: ReadNames, expected: str) -> str | None
     """
     line, newline, rest = head.lstrip(b"\r\n").partition(b"\n")
     if separator := stated_separator(_decoded(line)):
-        line, newline, _ = rest.lstrip(b"\r\n").partition(b"\n")
+        line, newline, rest = rest.lstrip(b"\r\n").partition(b"\n")
     if not line.strip() or not (newline or len(head) < HEAD_BYTES):
         return None  # The problem with the header is reported when the file is read.
     if line.startswith((b"{", b"[")):
         return f"The file is JSON. {expected}"
+    problem = _header_problem(line, read_names, separator)
+    second = rest.lstrip(b"\r\n").partition(b"\n")[0]
+    if problem and second and _header_problem(second, read_field_names, separator) is None:
+        return "The first row is a title, and the second row names the columns. Remove the title."
+    return problem
+
+
+def _header_problem(line: bytes, read_names: ReadNames, separator: str | None) -> str | None:
     try:
         _read_header(line, read_names, separator)
     except UnreadableFile as problem:
