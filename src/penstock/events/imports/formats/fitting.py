@@ -5,7 +5,7 @@ never cut, because a cut ID could name somebody else.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from msgspec import json
 
@@ -70,7 +70,7 @@ def _fits(text: bytes, line: Mapping[str, Any]) -> bool:
     )
 
 
-def _is_long_name(value: Any) -> bool:
+def _is_long_name(value: Any) -> TypeGuard[str]:
     return isinstance(value, str) and len(value) > MAX_NAME_CHARS
 
 
