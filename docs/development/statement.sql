@@ -96,7 +96,8 @@ WITH
                 0
             ) AS reached,
             toInt64(bitShiftRight(firsts[reached], 30)) + 1729999999999 AS done_ts,
-            {p8:Int64} <= window_end AS waiting
+            {p8:Int64} <= window_end AS waiting,
+            (class = 0) AND (reached < 3) AND waiting AS open
         FROM
         (
             SELECT
@@ -269,7 +270,7 @@ WITH
                 sumIf(unitless, class = 2),
                 0,
                 countIf(several AND (class = 0)),
-                countIf(((reached >= 1) AND (reached <= 2)) AND waiting),
+                countIf(open),
                 0,
                 0,
                 0,
@@ -328,6 +329,7 @@ WITH
             toUInt32(0) AS coarse,
             toInt64(-1) AS excluded_after,
             toUInt32(0) AS assumed,
+            (progress.reached < 3) AND ({p8:Int64} <= window_end) AS open,
             entry.at AS entry_at
         FROM
         (
@@ -637,7 +639,7 @@ WITH
                 0,
                 0,
                 sum(several),
-                count() * ((reached < 3) AND waiting),
+                countIf(open),
                 sum(skips),
                 sum(ties),
                 sum(invalid),

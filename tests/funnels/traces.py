@@ -18,7 +18,7 @@ from penstock.funnels.units.path import (
 from penstock.funnels.units.trace import chosen_path, funnel_paths
 from tests.funnels.reference import runs
 from tests.funnels.reference.matching import as_json
-from tests.funnels.reference.report import Units, is_open
+from tests.funnels.reference.report import Units, is_settled, may_complete
 from tests.funnels.strategies import Case
 
 
@@ -76,7 +76,8 @@ def reference_facts(
         "by agreement": run.by_agreement,
         "done": run.done_ms,
         "options": run.options,
-        "open": is_open(units, run, evaluated_at_ms),
+        "open": may_complete(units, run, evaluated_at_ms),
+        "settled": is_settled(units, run, evaluated_at_ms),
         "accepted": [event.id for event in run.accepted],
         "skipped": {event.id for event in run.skipped},
         # A trace shows the last decision on an event.
@@ -109,7 +110,8 @@ def trace_facts(definition: Definition, path: FunnelPath, evaluated_at_ms: int) 
         "by agreement": path.tied,
         "done": path.done_ms,
         "options": [set(options) for options in path.options],
-        "open": path.is_open(evaluated_at_ms),
+        "open": path.is_open(definition, evaluated_at_ms),
+        "settled": path.is_settled(definition, evaluated_at_ms),
         "accepted": [event.event_id for event in path.accepted],
         "skipped": set(decided(Decision.SEQUENCE_SKIP)),
         "tied": set(decided(Decision.UNORDERED_TIE)),

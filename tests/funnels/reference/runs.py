@@ -138,7 +138,7 @@ class Run:
     completed step, the matches that count. accepted: events after the entry that fulfilled part of
     a step. excluded_by: the event that excluded the unit, if any. assumed: accepted events whose
     order is not proven. ended: position of the event that completed or excluded the run; None if
-    only the end of its window ends it.
+    only the end of its window ends it. others: the runs of a visitor's other entries.
     """
 
     entry: UnitEvent
@@ -153,6 +153,7 @@ class Run:
     excluded_by: UnitEvent | None = None
     assumed: list[UnitEvent] = field(default_factory=list)
     ended: Position | None = None
+    others: list["Run"] = field(default_factory=list)
 
     @property
     def is_excluded(self) -> bool:
@@ -184,7 +185,10 @@ def counted_run(
         and run.entry.passes
     ]
     # `max` returns the first of equal runs
-    return max(inside, key=lambda run: (run.reached, not run.is_excluded), default=None)
+    best = max(inside, key=lambda run: (run.reached, not run.is_excluded), default=None)
+    if best is not None:
+        best.others = [run for run in inside if run is not best]
+    return best
 
 
 def all_runs(funnel: Funnel, events: Sequence[UnitEvent]) -> Iterator[Run]:

@@ -132,7 +132,7 @@ class CampaignService:
                 "pageSize": query.page_size,
                 "total": total["groups"],
                 "coverage": self._runner.coverage(
-                    context, _provenance(context, result), total["pending"]
+                    context, _provenance(context, result), Tally.of_totals(total).open
                 )
                 if context
                 else None,

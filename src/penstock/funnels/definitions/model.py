@@ -138,6 +138,13 @@ class Definition:
         """Whether each unit has one entry, whatever the period and the filters of a query."""
         return self.counting_unit is CountingUnit.ATTEMPT or self.repeat
 
+    @property
+    def reopens(self) -> bool:
+        """Whether a unit may be open although its own window is over or it is excluded: a visitor
+        may have entered again.
+        """
+        return not self.enters_once and (self.window_s is not None or self.excludes)
+
     def units(self, count: int) -> str:
         """Return a count of units in words: `1 attempt`, `1,200 visitors`."""
         return f"{count:,} {self.unit_word}{'' if count == 1 else 's'}"

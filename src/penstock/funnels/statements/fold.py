@@ -16,8 +16,10 @@ The fold reads the columns of `events.matched_events` and returns one row per co
 from penstock.funnels.statements.entries import (
     MAX_UNIT_EVENTS,
     entries_of,
+    is_ordered_by_time,
     max_entries,
     open_parts,
+    starts,
 )
 from penstock.funnels.statements.progress import (
     assumed_order,
@@ -48,6 +50,7 @@ UNIT_COLUMNS = (
     "coarse",  # number of events whose whole second contains another event of the unit
     "assumed",  # number of events that only step order accepted
     "excluded_after",  # milliseconds from the entry to the exclusion; -1 if it is not excluded
+    "open",  # 1 if the unit has not completed, and still may: its entry, or another of a visitor
 )
 
 
@@ -131,6 +134,7 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
                {_has_several_visitors(plan)} AS several,
                {_diagnostic_counts(plan)} AS seen, cut, {_coarse_times(plan, own)} AS coarse,
                {excluded_after(plan)} AS excluded_after, {assumed_order(plan)} AS assumed,
+               progress.reached < {len(plan.steps)} AND {_may_continue(plan)} AS open,
                {f"{all_ms(plan, 'progress.done')} AS done, window_end," if detailed else ""}
                {_stored_columns(plan) if plan.keeps_visitors else ""}
                {_run_columns(plan) if plan.repeats else ""}
@@ -144,6 +148,21 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
     if not plan.params.settled:
         return outcome
     return f"SELECT * FROM ({outcome}) WHERE 1{plan.has_settled(plan.window_end('entry_ts'))}"
+
+
+def _may_continue(plan: Plan) -> str:
+    """Whether the window of an entry is open, and the unit is not excluded.
+
+    Where time alone decides, only the entry that counts is folded, so this looks at all entries of
+    the visitor, or of the span.
+    """
+    if plan.enters_once or not is_ordered_by_time(plan):
+        is_eligible = "NOT progress.excluded AND " if plan.excludes else ""
+        return f"{is_eligible}{plan.evaluated_at()} <= window_end"
+    conditions = [starts(plan), f"{plan.evaluated_at()} <= {plan.window_end('x.ts')}"]
+    if plan.spans is not None:
+        conditions.append(f"{plan.span('x.ts')} = {plan.span('entry_ts')}")
+    return f"arrayExists(x -> {' AND '.join(conditions)}, history)"
 
 
 def _folded(plan: Plan, values: str, *, detailed: bool) -> str:
@@ -307,11 +326,12 @@ def _select_furthest(plan: Plan, outcome: str, columns: tuple[str, ...]) -> str:
     """
     span = "" if plan.spans is None else f", {plan.span('entry_ts')}"
     rank = "excluded_after < 0, " if plan.excludes else ""
-    best = ", ".join(
-        f"best.{position} AS {column}" for position, column in enumerate(columns, start=1)
-    )
+    chosen = {column: f"best.{position}" for position, column in enumerate(columns, start=1)}
+    chosen["open"] = f"is_open AND {chosen['reached']} < {len(plan.steps)}"
+    best = ", ".join(f"{value} AS {column}" for column, value in chosen.items())
     return f"""
         SELECT unit, {best} FROM (
-            SELECT unit, argMax(tuple({", ".join(columns)}),
-                                tuple(reached, {rank}-toInt64(entry_at))) AS best
+            SELECT unit, max(open) AS is_open,
+                   argMax(tuple({", ".join(columns)}),
+                          tuple(reached, {rank}-toInt64(entry_at))) AS best
             FROM ({outcome}) GROUP BY unit{span})"""

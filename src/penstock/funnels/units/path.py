@@ -111,7 +111,8 @@ class FunnelPath:
     events that are read after the entry. accepted: the events after the entry that rule 5 accepted.
     verdicts: the decisions on events that matched the next step, by event ID. ties: number of
     unordered ties. excluded_by: the event that excluded the unit, if any. assumed: accepted events
-    whose order is assumed, because their times are equal.
+    whose order is assumed, because their times are equal. newest: the path
+    of a visitor's last entry that may count and is not excluded.
     """
 
     entry: MatchedEvent
@@ -129,6 +130,7 @@ class FunnelPath:
     ties: int = 0
     excluded_by: MatchedEvent | None = None
     assumed: list[MatchedEvent] = field(default_factory=list)
+    newest: "FunnelPath | None" = None
 
     @property
     def excluded_ms(self) -> int | None:
@@ -156,9 +158,17 @@ class FunnelPath:
         """The start of the span of diagnostic rows above step 1; None for the first event."""
         return None if definition.window_s is None else self.entry_ms - definition.window_s * 1000
 
-    def is_open(self, evaluated_at_ms: int) -> bool:
-        """Whether the window has not ended yet (R14)."""
-        return self.in_window(evaluated_at_ms)
+    def is_open(self, definition: Definition, evaluated_at_ms: int) -> bool:
+        """Whether the unit has not completed, and an entry of it still may."""
+        return self.reached < len(definition.steps) and any(
+            path is not None and path.in_window(evaluated_at_ms) and path.excluded_by is None
+            for path in (self, self.newest)
+        )
+
+    def is_settled(self, definition: Definition, evaluated_at_ms: int) -> bool:
+        """Whether the window has ended, and the unit is not open."""
+        has_ended = not self.in_window(evaluated_at_ms)
+        return has_ended and not self.is_open(definition, evaluated_at_ms)
 
     def in_window(self, at_ms: int) -> bool:
         """Whether a time after the entry is inside the window, including the window's end."""

@@ -434,11 +434,17 @@ def chosen_path(
     if definition.counting_unit is CountingUnit.ATTEMPT:
         first = next(funnel_paths(definition, events), None)
         return first if first is not None and inside(first) else None
-    return max(
-        islice(filter(inside, funnel_paths(definition, events)), _max_entries(definition, events)),
-        key=lambda path: (path.reached, path.excluded_by is None),
-        default=None,
-    )
+    best = newest = None
+    paths = filter(inside, funnel_paths(definition, events))
+    for path in islice(paths, _max_entries(definition, events)):
+        rank = (path.reached, path.excluded_by is None)
+        if best is None or rank > (best.reached, best.excluded_by is None):
+            best = path
+        if path.excluded_by is None:
+            newest = path
+    if best is not None:
+        best.newest = newest
+    return best
 
 
 def visitor_runs(
