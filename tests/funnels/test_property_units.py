@@ -309,7 +309,7 @@ def assert_trend(stored: StoredCase) -> None:
         run
         for events in units.by_unit.values()
         for run in all_runs(units.funnel, events)
-        if start_ms <= run.entry_ms < end_ms and run.entry.passes
+        if start_ms <= run.entry_ms < end_ms and run.passes
     ]
     entries = sorted(run.entry_ms for run in runs)
     if not entries:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -66,7 +67,7 @@ class Units:
                 for run in all_runs(self.funnel, own)
                 if (start_ms is None or start_ms <= run.entry_ms)
                 and (end_ms is None or run.entry_ms < end_ms)
-                and run.entry.passes
+                and run.passes
             }
         return {
             unit: run
@@ -202,7 +203,13 @@ def funnel_of(definition: Json) -> Funnel:
         definition["countingUnit"] == "attempt",
         definition["equalTimes"] == "inStepOrder",
         definition["repeat"],
+        [partial(holds, item) for item in definition["entryFilters"]]
+        + [partial(fails, item) for item in definition["internalTraffic"]],
     )
+
+
+def fails(item: Json, value: Value) -> bool:
+    return not holds(item, value)
 
 
 def unit_event(definition: Json, event: Event) -> UnitEvent:
@@ -222,11 +229,9 @@ def unit_event(definition: Json, event: Event) -> UnitEvent:
             for row in definition["steps"]
         ),
         values=tuple(value_of(event, key) for key in definition["breakdownProperties"]),
-        passes=all(
-            holds(item, value_of(event, item["property"])) for item in definition["entryFilters"]
-        )
-        and not any(
-            holds(item, value_of(event, item["property"])) for item in definition["internalTraffic"]
+        compared=tuple(
+            value_of(event, item["property"])
+            for item in (*definition["entryFilters"], *definition["internalTraffic"])
         ),
     )
 

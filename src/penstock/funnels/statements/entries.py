@@ -91,8 +91,7 @@ def _group_entries(plan: Plan) -> str:
     counts = (
         "empty(s.entries)"
         if plan.by_attempt
-        else f"{plan.in_period('x.ts')}{plan.may_enter('x.')}"
-        f" AND length(s.entries) <= {max_entries(plan)}"
+        else f"{plan.in_period('x.ts')} AND length(s.entries) <= {max_entries(plan)}"
     )
     pushed = f"arrayPushBack(s.entries, tuple(s.position, s.began, {least}))"
     entries = f"if({counts}, {pushed}, s.entries)"

@@ -279,7 +279,7 @@ def _reason_to_leave_out(
         return ""
     if not is_in_period(path.entry_ms, params.start_ms, params.end_ms):
         return " The entry is outside the period."
-    if not path.entry.passes:
+    if not path.passes:
         return f" The entry {reason_not_to_enter(definition)}."
     if not fits_settled(definition, path, params):
         return " It is not settled: the request leaves out units whose window is open."

@@ -72,7 +72,7 @@ def trace_unit(
         path = choose(visitor_runs(definition, events, check))
         selected = (
             path is not None
-            and path.entry.passes
+            and path.passes
             and is_in_period(path.entry_ms, *period)
             and fits_settled(definition, path, params)
         )
@@ -140,5 +140,6 @@ def matched_event(definition: Definition, row: Mapping[str, Any]) -> MatchedEven
         tuple(matched),
         values,
         bool(row["coarse"]),
-        bool(row.get("passes", True)),
+        tuple(map(bool, row.get("met", ()))),
+        tuple(row.get("compared", ())),
     )
