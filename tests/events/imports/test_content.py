@@ -87,8 +87,8 @@ def test_an_error_names_the_one_format_that_the_file_has(workspace, sent, name):
         (b"event,timestamp\ne,2024-05-01\n", "posthog", "does not name the column distinct_id"),
         (ndjson([{"a": 1}]), "mixpanel", "has none of the fields event or properties"),
         (b'[{"event_type": "e"}]', "amplitude", "does not begin with a JSON object"),
-        (b"Report of May\n\n" + CSV, "csv", "has a single cell, 'Report of May'. It must name"),
-        (b"Report of May;;\n" + CSV, "csv", "Remove a title above it"),
+        (b"Report of May\n\n" + CSV, "csv", "The first row is a title, and the second row names"),
+        (b"Report of May;;\nwhen;who\n", "csv", "has a single cell, 'Report of May'. It must name"),
         (
             b'"date","visitors","pageviews","bounces"\n"2024-05-01",10,20,5\n', "csv",
             "A funnel cannot be made of sums",
@@ -101,6 +101,12 @@ def test_an_error_names_the_real_cause_and_no_other_format(workspace, content, n
         assert problem(answer) == (415, f"not_{name}")
         assert reason in answer.json()["detail"]
         assert "looks like" not in answer.json()["detail"]
+
+
+def test_a_title_of_several_cells_is_recognised(workspace):
+    answer = upload(workspace, b"Report,May 2024,,\n\n" + CSV, "text/csv")
+    assert problem(answer) == (415, "not_csv")
+    assert answer.json()["detail"].startswith("The first row is a title, and the second row names")
 
 
 @cases(

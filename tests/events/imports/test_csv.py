@@ -1,7 +1,9 @@
 """Imports of CSV: columns, quoting, separators, and what ends or rejects a row."""
 
 import gzip
+import io
 import json
+import zipfile
 from itertools import product
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from penstock.events.imports.formats import csv_rows
 from tests.answers import problem
 from tests.cases import cases, full_except
-from tests.events.conftest import upload
+from tests.events.conftest import imported, upload
 from tests.events.imports.conftest import counts, rejects, stored
 
 HEADER = "timestamp,name,userId"
@@ -83,6 +85,17 @@ def test_separators_line_ends_and_a_byte_order_mark_do_not_matter(
     job = import_csv(start + outside.replace("QUOTED", '"b, ""c""; d"'), zipped=True)
     assert (job["accepted"], job["rejected"]) == (3, 1)
     assert sorted(stored(services, workspace.website_id)) == ["a", 'b, "c"; d', "x"]
+
+
+@pytest.mark.usefixtures("warehouse")
+def test_the_header_of_the_next_file_of_an_archive_is_no_row(workspace, services):
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name in "ab":
+            archive.writestr(f"{name}.csv", "\ufeff" + rows(name).replace("\n", "\r\n").rstrip())
+    job = imported(workspace, content.getvalue(), "application/zip", format="csv")
+    assert (job["state"], counts(job)) == ("done", (4, 2, 0, 0))
+    assert stored(services, workspace.website_id) == ["a", "b"]
 
 
 @pytest.mark.usefixtures("warehouse")

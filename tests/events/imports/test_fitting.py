@@ -186,6 +186,13 @@ def test_a_line_beyond_the_budget_of_values_is_rejected_unread(workspace, produc
     assert reject["errors"][0]["code"] == "too_many_values"
 
 
+@pytest.mark.parametrize("name", [5, ["a"], {"a": "b" * 9_000}, None])
+def test_what_is_no_name_rejects_its_line_only(workspace, product, name):
+    line = PRODUCTS[product]({}, name)
+    job = imported(workspace, ndjson([line, PRODUCTS[product]({})]), format=product)
+    assert (job["state"], job["accepted"], job["rejected"]) == ("done", 1, 1)
+
+
 def test_ids_are_never_cut(workspace):
     line = PRODUCTS["posthog"]({}) | {"distinct_id": "v" * 201}
     job = imported(workspace, ndjson([line]), format="posthog")

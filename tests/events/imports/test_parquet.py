@@ -169,9 +169,10 @@ def test_a_file_that_cannot_be_read_says_why(import_parquet, content, reason):
 
 
 def test_a_file_of_another_kind_is_refused(workspace):
-    answer = upload(workspace, b"a,b\n1,2\n" * 999, reader.MEDIA_TYPE, format="parquet")
-    assert problem(answer) == (415, "not_parquet")
-    assert "as it is" in answer.json()["detail"]
+    for content, reason in ((b"a word\n" * 999, "as it is"), (b"a,b\n1,2\n" * 999, "format csv")):
+        answer = upload(workspace, content, reader.MEDIA_TYPE, format="parquet")
+        assert problem(answer) == (415, "not_parquet")
+        assert reason in answer.json()["detail"]
 
 
 def test_a_small_file_that_needs_much_memory_fails_alone(import_parquet):

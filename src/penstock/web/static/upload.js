@@ -130,7 +130,7 @@ async function formatError(file) {
     return "JSON objects in this file span several lines. Import NDJSON: each object on one line.";
   if (first.startsWith("{")) return null;
   if (start.startsWith("[")) return `This file is one JSON array. Import NDJSON: ${NDJSON}`;
-  if (/^[^\n]*[,;\t]/.test(start)) return "This is a CSV file. Select that format.";
+  if (/^[^\n]*[,;\t|]/.test(start)) return "This is a CSV file. Select that format.";
   return `This is not NDJSON: ${NDJSON}`;
 }
 

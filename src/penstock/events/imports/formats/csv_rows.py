@@ -88,8 +88,9 @@ Columns = tuple[tuple[str, str | None], ...]
 
 
 class _Header(NamedTuple):
-    """A header row. width: number of columns."""
+    """A header row. line: its line. width: number of columns."""
 
+    line: bytes
     separator: str
     width: int
     read_cells: ReadCells
@@ -137,6 +138,8 @@ def csv_rows(path: Path, limits: ReaderLimits, read_names: ReadNames) -> Iterato
             else:
                 header = _read_header(line.content, read_names, separator)
             yield line._replace(content=b"")
+        elif line.content.strip() == header.line:  # The next file of an archive begins.
+            yield line._replace(content=b"")
         else:
             yield _read_row(line, lines, header, limits.max_row_bytes)
 
@@ -166,7 +169,7 @@ def _read_header(line: bytes, read_names: ReadNames, separator: str | None) -> _
         )
     if _SUM_COLUMNS.issubset(names) and not _OTHER_SUM_COLUMNS.isdisjoint(names):
         raise UnreadableFile(_ONLY_SUMS)
-    return _Header(separator, len(names), read_names(names))
+    return _Header(line.strip(), separator, len(names), read_names(names))
 
 
 def _columns(names: list[str]) -> Columns:
@@ -302,11 +305,19 @@ def csv_problem(head: bytes, read_names: ReadNames, expected: str) -> str | None
     """
     line, newline, rest = head.lstrip(b"\r\n").partition(b"\n")
     if separator := stated_separator(_decoded(line)):
-        line, newline, _ = rest.lstrip(b"\r\n").partition(b"\n")
+        line, newline, rest = rest.lstrip(b"\r\n").partition(b"\n")
     if not line.strip() or not (newline or len(head) < HEAD_BYTES):
         return None  # The problem with the header is reported when the file is read.
     if line.startswith((b"{", b"[")):
         return f"The file is JSON. {expected}"
+    problem = _header_problem(line, read_names, separator)
+    second = rest.lstrip(b"\r\n").partition(b"\n")[0]
+    if problem and second and _header_problem(second, read_field_names, separator) is None:
+        return "The first row is a title, and the second row names the columns. Remove the title."
+    return problem
+
+
+def _header_problem(line: bytes, read_names: ReadNames, separator: str | None) -> str | None:
     try:
         _read_header(line, read_names, separator)
     except UnreadableFile as problem:

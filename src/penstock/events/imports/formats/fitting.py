@@ -5,7 +5,7 @@ never cut, because a cut ID could name somebody else.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from msgspec import json
 
@@ -66,8 +66,12 @@ def _fits(text: bytes, line: Mapping[str, Any]) -> bool:
         len(text) <= MAX_STRING_BYTES
         and text.count(b"[") + text.count(b"{") <= _FEW_BRACKETS
         and text.count(b":") <= MAX_PROPERTY_KEYS
-        and all(len(line.get(field) or "") <= MAX_NAME_CHARS for field in _NAMES)
+        and not any(map(_is_long_name, map(line.get, _NAMES)))
     )
+
+
+def _is_long_name(value: Any) -> TypeGuard[str]:
+    return isinstance(value, str) and len(value) > MAX_NAME_CHARS
 
 
 class _Fitter:
@@ -81,7 +85,7 @@ class _Fitter:
             if isinstance(value := line.get(field), str):
                 line[field] = self._text(value, max_bytes)
         for field in _NAMES:
-            if isinstance(value := line.get(field), str) and len(value) > MAX_NAME_CHARS:
+            if _is_long_name(value := line.get(field)):
                 line[field] = value[: MAX_NAME_CHARS - len(MARK)] + MARK
                 self.warnings.add(TEXT_CUT)
         for field in ("properties", "traits", "traitsOnce"):
