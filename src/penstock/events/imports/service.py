@@ -169,6 +169,7 @@ class ImportService:
             mapping=mapping,
             sent_by=sender_of(sender),
             timezone=query.timezone,
+            is_undoable=True,
         )
         try:
             await to_thread.run_sync(self._add, job, sender)
