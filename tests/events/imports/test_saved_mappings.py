@@ -61,7 +61,7 @@ def test_an_import_names_one_mapping_of_its_workspace(workspace):
     query = {"mappingId": mapping["id"]}
     both = upload(workspace, TABLE, "text/csv", mapping=json.dumps(MAPPING), **query)
     assert (both.status_code, both.json()["errors"][0]["code"]) == (400, "not_both")
-    lines = upload(workspace, b"{}", "application/x-ndjson", **query)
+    lines = upload(workspace, b"{}", "application/x-ndjson", format="mixpanel", **query)
     assert (lines.status_code, lines.json()["errors"][0]["code"]) == (400, "not_for_format")
 
 
