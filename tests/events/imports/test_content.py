@@ -63,6 +63,19 @@ def test_an_export_is_recognised_after_a_byte_order_mark(workspace, name):
     assert (job["linesRead"], job["rejected"]) == (2, 0)
 
 
+@cases("name", LINES)
+def test_an_export_is_recognised_by_a_long_first_line(workspace, name):
+    """PostHog writes 260 feature flags into an event, and properties before `distinct_id`."""
+    flags = {f"$feature/{number}": "a variant of the flag" for number in range(1000)}
+    line = {**LINES[name], "properties": {**flags, **LINES[name].get("properties", {})}}
+    first = {each: line[each] for each in ("properties", *LINES[name])}
+    for compress in (bytes, gzip.compress, zstd.compress):
+        content = compress(ndjson([first]) * 5)
+        answer = upload(workspace, content, "text/plain", format="ndjson")
+        assert problem(answer) == (415, "not_ndjson")
+        assert f"the format {name}, not ndjson" in answer.json()["detail"]
+
+
 @cases(("sent", "name"), [(sent, name) for sent in LINES for name in LINES if sent != name])
 def test_an_error_names_the_one_format_that_the_file_has(workspace, sent, name):
     answer = upload(workspace, ndjson([LINES[sent]]), "text/plain", format=name)
