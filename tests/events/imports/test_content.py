@@ -123,7 +123,7 @@ def test_a_title_of_several_cells_is_recognised(workspace):
         zstd.compress(ndjson([EVENT])),
         json.dumps(EVENT).encode("utf-16"),
         ndjson([EVENT]).rstrip(),
-        b" " * 10_000 + ndjson([EVENT]),
+        b" " * 100_000 + ndjson([EVENT]),
     ],
 )
 def test_ndjson_is_accepted_however_it_begins(client, workspace, content):
