@@ -108,6 +108,17 @@ def test_an_error_names_the_real_cause_and_no_other_format(workspace, content, n
         assert "looks like" not in answer.json()["detail"]
 
 
+@cases(
+    ("name", "first"),
+    [(name, first) for name in ("ndjson", "posthog", "csv") for first in (b"[", b"\x1b", b"a,")],
+)
+def test_a_file_that_is_neither_text_nor_parquet_names_the_compressions(workspace, name, first):
+    """PostHog also exports files with Brotli, which has no mark at its beginning."""
+    answer = upload(workspace, first + bytes(range(256)) * 10, "text/plain", format=name)
+    assert problem(answer) == (415, f"not_{name}")
+    assert "compressed in another way than gzip, Zstandard or ZIP" in answer.json()["detail"]
+
+
 def test_a_title_of_several_cells_is_recognised(workspace):
     answer = upload(workspace, b"Report,May 2024,,\n\n" + CSV, "text/csv")
     assert problem(answer) == (415, "not_csv")

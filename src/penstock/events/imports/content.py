@@ -1,5 +1,6 @@
 """Checks the start of an upload against its format before anything is stored."""
 
+from codecs import getincrementaldecoder
 from collections.abc import AsyncIterator
 
 from penstock.base.errors import UnsupportedMedia
@@ -10,6 +11,13 @@ from penstock.events.imports.formats.reader import HEAD_BYTES, Reader, Unreadabl
 from penstock.events.imports.formats.recognition import reader_of_head
 from penstock.events.imports.formats.table import how_to_send
 from penstock.events.imports.formats.unpacking import unpacked_head
+
+_CONTROLS = frozenset(range(9))
+"""Bytes that no text contains."""
+_IS_BINARY = (
+    "The file is neither text nor Parquet. If it was compressed in another way than gzip, "
+    "Zstandard or ZIP, such as Brotli (.br), decompress it first."
+)
 
 
 async def require_format(chunks: AsyncIterator[bytes], reader: Reader) -> AsyncIterator[bytes]:
@@ -39,6 +47,8 @@ def problem_of_head(head: bytes, reader: Reader) -> str | None:
     except UnreadableFile as unreadable:
         return str(unreadable)
     problem, other = reader.head_problem(content), reader_of_head(content)
+    if problem is not None and other is not PARQUET and _is_binary(content):
+        return _IS_BINARY
     if other is None or other.name == reader.name or not _is_other(other, reader, problem):
         return problem
     return (
@@ -52,3 +62,12 @@ def _is_other(other: Reader, reader: Reader, problem: str | None) -> bool:
     if other in (NDJSON, CSV, PARQUET):  # If the reader reads such files too, its reason says more.
         return problem is not None and not set(other.endings) & set(reader.endings)
     return problem is not None or reader.mapped is None
+
+
+def _is_binary(content: bytes) -> bool:
+    """Whether this is text in no encoding: not UTF-8, and with control characters."""
+    try:
+        getincrementaldecoder("utf-8")().decode(content)
+    except UnicodeDecodeError:
+        return not _CONTROLS.isdisjoint(content)
+    return False
