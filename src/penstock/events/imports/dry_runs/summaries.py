@@ -125,9 +125,9 @@ class _Order:
         for times_ms in self.first_ms.values():
             known = [key for key in names if key in times_ms]
             earlier.update(
-                (one, other)
-                for one, other in permutations(known, 2)
-                if times_ms[one] < times_ms[other]
+                (first, second)
+                for first, second in permutations(known, 2)
+                if times_ms[first] < times_ms[second]
             )
 
         def share_before(key: EventKey) -> float:
