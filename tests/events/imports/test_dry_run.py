@@ -111,9 +111,7 @@ def test_an_attempt_id_comes_with_its_steps_in_the_order_of_attempts(send, clien
     assert [step["name"] for step in cart["steps"]] == list(steps)
 
 
-def test_steps_with_equal_times_are_in_the_order_that_other_visitors_show(
-    send, client, workspace
-):
+def test_steps_with_equal_times_are_in_the_order_that_other_visitors_show(send, client, workspace):
     """Most visitors start in the same second in which they view, and many only view."""
     lines = [event("opened", f"v-{number}", 0) for number in range(30)]
     lines += [event("viewed", f"v-{number}", 10) for number in range(30)]
