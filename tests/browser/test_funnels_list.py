@@ -40,6 +40,16 @@ def test_figures_are_those_of_30_days_of_the_readers_time_zone(demo_page, demo):
     assert_accessible(demo_page)
 
 
+def test_the_address_of_a_funnel_has_the_time_zone_once(signed_in, account):
+    for number in range(3):
+        saved(account, "/api/funnels", FUNNEL, name=f"Funnel {number}")
+    signed_in.goto("/funnels")
+    expect(signed_in.locator("tbody [aria-busy]")).to_have_count(0)
+    for link in signed_in.locator("tbody a[data-in-zone]").all():
+        address = link.get_attribute("href")
+        assert address.endswith("?period=30d&timezone=Europe%2FBerlin")
+
+
 def test_an_empty_list_leads_to_the_builder(signed_in):
     signed_in.goto("/funnels")
     expect(signed_in.get_by_role("heading", name="No funnels yet")).to_be_visible()

@@ -46,6 +46,17 @@ def test_a_visitor_is_found_by_any_of_its_ids(signed_in, account, website, watch
     assert_accessible(signed_in)
 
 
+def test_visitors_of_an_import_are_found_although_the_list_is_empty(
+    signed_in, account, website, watch
+):
+    seen(account, website, "of-2024", timestamp="2024-05-01T10:00:00Z")
+    signed_in.goto("/visitors")
+    expect(signed_in.get_by_role("heading", name="No visitors in this period")).to_be_visible()
+    expect(signed_in.get_by_text("A complete ID finds a visitor at any time")).to_be_visible()
+    signed_in.get_by_label("Visitor ID or user ID").fill("of-2024")
+    expect(signed_in.get_by_role("link", name="of-2024")).to_be_visible()
+
+
 def test_filters_suggest_events_traits_and_their_values(signed_in, account, website, watch):
     merged(account, website)
     seen(account, website, "somebody", "bought")

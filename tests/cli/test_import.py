@@ -215,6 +215,12 @@ def test_a_pipe_is_refused(service):
     assert "is not a regular file" in result.stderr
 
 
+def test_a_folder_is_refused_with_the_pattern_of_its_files(service, tmp_path):
+    result = run(service, tmp_path, "--dry-run")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert f"{tmp_path} is a folder; name its files: {tmp_path}/*" in result.stderr
+
+
 def test_a_broken_upload_leaves_nothing_and_can_be_repeated(service, tmp_path):
     website_id, body = website(service), ndjson(map(line, range(2000)))
     address = urlsplit(service.url)

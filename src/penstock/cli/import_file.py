@@ -163,6 +163,8 @@ def import_file(
             WRONG_USE,
         )
     for file in files:
+        if file.is_dir():
+            fail(f"{file} is a folder; name its files: {file}/*", WRONG_USE)
         if not file.is_file():
             fail(
                 f"{file} is not a regular file; write the events to a file first: it is read twice",

@@ -71,6 +71,19 @@ def test_an_export_is_recognised_after_a_byte_order_mark(workspace, name):
     assert (job["linesRead"], job["rejected"]) == (2, 0)
 
 
+@cases("name", LINES)
+def test_an_export_is_recognised_by_a_long_first_line(workspace, name):
+    """PostHog writes 260 feature flags into an event, and properties before `distinct_id`."""
+    flags = {f"$feature/{number}": "a variant of the flag" for number in range(1000)}
+    line = {**LINES[name], "properties": {**flags, **LINES[name].get("properties", {})}}
+    first = {each: line[each] for each in ("properties", *LINES[name])}
+    for compress in (bytes, gzip.compress, zstd.compress):
+        content = compress(ndjson([first]) * 5)
+        answer = upload(workspace, content, "text/plain", format="ndjson")
+        assert problem(answer) == (415, "not_ndjson")
+        assert f"the format {name}, not ndjson" in answer.json()["detail"]
+
+
 @cases(("sent", "name"), [(sent, name) for sent in LINES for name in LINES if sent != name])
 def test_an_error_names_the_one_format_that_the_file_has(workspace, sent, name):
     answer = upload(workspace, ndjson([LINES[sent]]), "text/plain", format=name)
@@ -103,6 +116,17 @@ def test_an_error_names_the_real_cause_and_no_other_format(workspace, content, n
         assert "looks like" not in answer.json()["detail"]
 
 
+@cases(
+    ("name", "first"),
+    [(name, first) for name in ("ndjson", "posthog", "csv") for first in (b"[", b"\x1b", b"a,")],
+)
+def test_a_file_that_is_neither_text_nor_parquet_names_the_compressions(workspace, name, first):
+    """PostHog also exports files with Brotli, which has no mark at its beginning."""
+    answer = upload(workspace, first + bytes(range(256)) * 10, "text/plain", format=name)
+    assert problem(answer) == (415, f"not_{name}")
+    assert "compressed in another way than gzip, Zstandard or ZIP" in answer.json()["detail"]
+
+
 def test_a_title_of_several_cells_is_recognised(workspace):
     answer = upload(workspace, b"Report,May 2024,,\n\n" + CSV, "text/csv")
     assert problem(answer) == (415, "not_csv")
@@ -118,7 +142,7 @@ def test_a_title_of_several_cells_is_recognised(workspace):
         zstd.compress(ndjson([EVENT])),
         json.dumps(EVENT).encode("utf-16"),
         ndjson([EVENT]).rstrip(),
-        b" " * 10_000 + ndjson([EVENT]),
+        b" " * 100_000 + ndjson([EVENT]),
     ],
 )
 def test_ndjson_is_accepted_however_it_begins(client, workspace, content):

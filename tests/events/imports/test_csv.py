@@ -174,7 +174,7 @@ def test_a_header_that_names_no_event_is_rejected_at_the_upload(
 
 
 def test_a_header_that_the_upload_cannot_see_fails_the_import(import_csv):
-    late = import_csv("\n" * 10_000 + "timestamp,plan\n", zipped=True)
+    late = import_csv("\n" * 100_000 + "timestamp,plan\n", zipped=True)
     assert (late["state"], "properties.plan" in late["error"]) == ("failed", True)
     only = import_csv(HEADER)
     assert (only["state"], only["error"]) == ("failed", "The file has a header and no events.")

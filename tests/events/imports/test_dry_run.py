@@ -111,6 +111,29 @@ def test_an_attempt_id_comes_with_its_steps_in_the_order_of_attempts(send, clien
     assert [step["name"] for step in cart["steps"]] == list(steps)
 
 
+def test_steps_with_equal_times_are_in_the_order_that_other_visitors_show(send, client, workspace):
+    """Most visitors start in the same second in which they view, and many only view."""
+    lines = [event("opened", f"v-{number}", 0) for number in range(30)]
+    lines += [event("viewed", f"v-{number}", 10) for number in range(30)]
+    lines += [event("started", f"v-{number}", 10 + (number < 5)) for number in range(20)]
+    steps = summary_of(client, job := send(lines))["steps"]
+    assert [step["name"] for step in steps] == ["opened", "viewed", "started"]
+    shown = " ".join(workspace.browser.get(f"/imports/{job['id']}").text.split())
+    assert "such as a checkout. Import the file first" in shown
+
+
+def test_events_that_a_product_records_by_itself_are_no_steps(send, client):
+    names = ["$autocapture", "$exception", "viewed", "started", "$pageleave", "paid", "thanked"]
+    lines = [
+        event(name, f"v-{number}", second) for second, name in enumerate(names) for number in "abc"
+    ]
+    steps = summary_of(client, send(lines))["steps"]
+    assert [step["name"] for step in steps] == ["viewed", "started", "paid", "thanked"]
+    lines = [event("$autocapture", "a", 0), event("$rageclick", "a", 1)]
+    steps = summary_of(client, send(lines))["steps"]
+    assert [step["name"] for step in steps] == ["$autocapture", "$rageclick"]
+
+
 @pytest.mark.usefixtures("warehouse")
 def test_the_first_funnel_of_whole_seconds_counts_equal_times_in_step_order(
     send, client, workspace

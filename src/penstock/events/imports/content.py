@@ -1,15 +1,23 @@
 """Checks the start of an upload against its format before anything is stored."""
 
+from codecs import getincrementaldecoder
 from collections.abc import AsyncIterator
 
 from penstock.base.errors import UnsupportedMedia
 from penstock.events.imports.formats.csv_rows import CSV
 from penstock.events.imports.formats.ndjson import NDJSON
-from penstock.events.imports.formats.parquet import PARQUET
+from penstock.events.imports.formats.parquet import MAGIC, PARQUET
 from penstock.events.imports.formats.reader import HEAD_BYTES, Reader, UnreadableFile
 from penstock.events.imports.formats.recognition import reader_of_head
 from penstock.events.imports.formats.table import how_to_send
 from penstock.events.imports.formats.unpacking import unpacked_head
+
+_CONTROLS = frozenset(range(9))
+"""Bytes that no text contains."""
+_IS_BINARY = (
+    "The file is neither text nor Parquet. If it was compressed in another way than gzip, "
+    "Zstandard or ZIP, such as Brotli (.br), decompress it first."
+)
 
 
 async def require_format(
@@ -44,6 +52,8 @@ def problem_of_head(head: bytes, reader: Reader, *, is_mapped: bool = False) -> 
     except UnreadableFile as unreadable:
         return str(unreadable)
     problem, other = reader.head_problem(content), reader_of_head(content)
+    if problem is not None and not content.startswith(MAGIC) and _is_binary(content):
+        return _IS_BINARY
     if other is None or other.name == reader.name:
         return problem
     if not _is_other(other, reader, problem, is_mapped=is_mapped):
@@ -64,3 +74,12 @@ def _is_other(other: Reader, reader: Reader, problem: str | None, *, is_mapped: 
     if other in (NDJSON, CSV, PARQUET):  # If the reader reads such files too, its reason says more.
         return problem is not None and not set(other.endings) & set(reader.endings)
     return problem is not None or not is_mapped
+
+
+def _is_binary(content: bytes) -> bool:
+    """Whether this is text in no encoding: not UTF-8, and with control characters."""
+    try:
+        getincrementaldecoder("utf-8")().decode(content)
+    except UnicodeDecodeError:
+        return not _CONTROLS.isdisjoint(content)
+    return False

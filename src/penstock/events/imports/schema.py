@@ -35,7 +35,7 @@ WARNINGS = {
     "missing_hour": "Some local times are in an hour that never occurs, because clocks were set "
     "forward. They were read as an hour later. Check the time zone.",
     "text_cut": "Some texts were longer than their limit, such as a URL or a title over 8 KB. They "
-    "were cut, and end with ….",
+    "were cut, and the character … marks the cut.",
     "nested_as_text": f"Some properties had parts below {MAX_PROPERTY_DEPTH} levels, or more than "
     f"{MAX_PROPERTY_KEYS} keys. Such parts were stored as JSON text.",
     "keys_left_out": f"Some events had more than {MAX_PROPERTY_KEYS} property keys. Feature flags "

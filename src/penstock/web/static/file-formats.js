@@ -1,5 +1,6 @@
 // Guesses the format of an import from the name and the first bytes of its file.
-const HEAD_BYTES = 16_384;
+// Enough for a first line with hundreds of properties.
+const HEAD_BYTES = 65_536;
 const SCHEMA_BYTES = 262_144;
 const GZIP = [0x1f, 0x8b];
 const ZIP = [0x50, 0x4b, 0x03, 0x04];

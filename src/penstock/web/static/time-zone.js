@@ -3,8 +3,11 @@
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 function addZone(root) {
-  for (const link of root.querySelectorAll("a[data-in-zone]"))
-    link.search = new URLSearchParams([...new URLSearchParams(link.search), ["timezone", zone]]);
+  for (const link of root.querySelectorAll("a[data-in-zone]")) {
+    const search = new URLSearchParams(link.search);
+    search.set("timezone", zone); // Parts that load later pass the same links again.
+    link.search = search;
+  }
 }
 
 if (zone) {

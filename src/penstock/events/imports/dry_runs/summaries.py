@@ -6,7 +6,7 @@ Identities are resolved by the rules for stored events, but only within the file
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, permutations
 from typing import NamedTuple
 
 from penstock.accounts.model import Website
@@ -117,19 +117,31 @@ class _Order:
     def steps(self, events: Counter[EventKey]) -> list[FirstFunnelStepRecord]:
         """Return the most frequent names in the order in which they are usually reached.
 
-        events: number of events by kind and name. The order is by the mean share of the other
-        names that an attempt or visitor had reached before.
+        events: number of events by kind and name. Names that begin with `$` are those of events
+        that a product records by itself, so they are steps only if there are no others. The order
+        is by the mean share of attempts or visitors that reached each of the other names before.
         """
-        frequent = events.most_common(_MAX_STEPS)
+        own = Counter({key: number for key, number in events.items() if key[1][:1] != "$"})
+        frequent = (own or events).most_common(_MAX_STEPS)
         names = [key for key, number in frequent if number >= _RARE * frequent[0][1]]
-        shares: dict[EventKey, list[float]] = {key: [] for key in names}
+        earlier = Counter[tuple[EventKey, EventKey]]()
         for times_ms in self.first_ms.values():
             known = [key for key in names if key in times_ms]
-            for key in known if len(known) > 1 else ():
-                before = sum(times_ms[other] < times_ms[key] for other in known)
-                shares[key].append(before / (len(known) - 1))
-        names.sort(key=lambda key: sum(shares[key]) / len(shares[key]) if shares[key] else 1)
-        return [FirstFunnelStepRecord(type=kind, name=name) for kind, name in names]
+            earlier.update(
+                (first, second)
+                for first, second in permutations(known, 2)
+                if times_ms[first] < times_ms[second]
+            )
+
+        def share_before(key: EventKey) -> float:
+            pairs = [(earlier[other, key], earlier[key, other]) for other in names if other != key]
+            shares = [before / (before + after) for before, after in pairs if before or after]
+            return sum(shares) / len(shares) if shares else 1
+
+        return [
+            FirstFunnelStepRecord(type=kind, name=name)
+            for kind, name in sorted(names, key=share_before)
+        ]
 
 
 @dataclass(slots=True)

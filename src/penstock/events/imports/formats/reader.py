@@ -13,9 +13,9 @@ from penstock.base.errors import Fault
 from penstock.base.value_budget import LINE
 from penstock.events.imports.formats.schema import ImportMapping
 
-HEAD_BYTES = 4096
+HEAD_BYTES = 64 * 1024
 """Minimum number of bytes from the start of a file that `head_problem` gets, unless the file is
-shorter.
+shorter. The first line must be complete, or its format is not recognised.
 """
 
 SAMPLE_ROWS = 20
