@@ -14,7 +14,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from penstock.base.clock import iso, parse_time
 from penstock.base.paging import MAX_PAGE_SIZE, Page
-from penstock.base.rates import Share
+from penstock.base.rates import Share, percent
 from penstock.base.scalar import tagged
 from penstock.funnels.comparisons.proportions import MIN_UNITS, newcombe_interval
 from penstock.funnels.comparisons.words import change_words, period_before_words
@@ -27,7 +27,7 @@ from penstock.funnels.results.service import report_of
 from penstock.funnels.statements.query import Statement
 from penstock.funnels.trends import TrendBucketRecord, TrendQuery, read_trend
 from penstock.http.period import AS_TIME, TIME, InTimezone, read_time_ms
-from penstock.http.schema import Record, RuleBroken
+from penstock.http.schema import Rate, Record, RuleBroken
 from penstock.warehouse.queries import load
 
 _Completions = AggregateRecord | TrendBucketRecord
@@ -118,10 +118,10 @@ class Conclusion(StrEnum):
 class ChangeRecord(Record):
     """The change of a rate over settled units."""
 
-    rate: float | None
-    rate_before: float | None
+    rate: Rate | None
+    rate_before: Rate | None
     difference: Annotated[
-        float | None, Field(description="rate - rateBefore; null if one of them is null.")
+        Rate | None, Field(description="rate - rateBefore; null if one of them is null.")
     ]
     difference_interval: Annotated[
         RangeRecord | None,
@@ -261,8 +261,8 @@ def _notes(runner: FunnelQueryRunner, earlier: QueryContext) -> Iterator[str]:
 def change(now: Share | None, before: Share | None) -> ChangeRecord:
     """Return the change of a rate; None if no unit is settled."""
     rates = {
-        "rate": None if now is None else round(now.rate, 4),
-        "rate_before": None if before is None else round(before.rate, 4),
+        "rate": None if now is None else now.rate,
+        "rate_before": None if before is None else before.rate,
     }
     if now is None or before is None:
         return ChangeRecord(
@@ -277,7 +277,7 @@ def change(now: Share | None, before: Share | None) -> ChangeRecord:
         answer = Conclusion.LOWER if high < 0 else Conclusion.NO_CLEAR_DIFFERENCE
     return ChangeRecord(
         **rates,
-        difference=round(now.rate - before.rate, 4),
+        difference=now.rate - before.rate,
         difference_interval=RangeRecord.rounded((low, high)),
         answer=answer,
     )
@@ -353,7 +353,7 @@ def summary(
         )
     rate, rate_before = (Share(part.steps[-1].settled, part.settled) for part in (now, before))
     words = _period_words(period, earlier)
-    completed = f"{rate.rate:.1%} of {rate.whole:,} settled {unit}s completed"
+    completed = f"{percent(rate.rate)} of {rate.whole:,} settled {unit}s completed"
     sentences = [f"{completed}, {change_words(rate, rate_before, words)}."]
     if len(now.steps) > 2 and (step := _clearest_step(now, before, words)) is not None:
         sentences.append(step)
@@ -373,7 +373,7 @@ def _clearest_step(now: AggregateRecord, before: AggregateRecord, period: str) -
         low, high = newcombe_interval(share, share_before)
         if low > 0 or high < 0:
             words = (
-                f"The clearest change is from step {step} to {step + 1}: {share.rate:.1%} "
+                f"The clearest change is from step {step} to {step + 1}: {percent(share.rate)} "
                 f"continued, {change_words(share, share_before, period)}."
             )
             clear.append((abs(share.rate - share_before.rate), words))
