@@ -28,6 +28,7 @@ from penstock.funnels.saved_cohorts.schema import SavedCohortRecord
 from penstock.funnels.saved_cohorts.service import SavedCohortService
 from penstock.funnels.segments.schema import SavedSegmentRecord
 from penstock.funnels.segments.service import SavedSegmentService
+from penstock.web.pages.rates import Figures, ShownRate, shown_rate
 from penstock.web.pages.schema import (
     AD_HOC,
     FunnelPageQuery,
@@ -230,6 +231,10 @@ class FunnelPage:
     def noun(self, count: int = 2) -> str:
         """Return the word for counted units: attempt, visitor or run, or its plural."""
         return f"{self.definition.unit_word}{'' if count == 1 else 's'}"
+
+    def rate(self, figures: Figures) -> ShownRate:
+        """Return the rate that the page shows for some units."""
+        return shown_rate(figures, has_window=self.has_window)
 
     def outcome(self, outcome: str) -> str:
         """Describe an outcome in words."""

@@ -22,6 +22,7 @@ from penstock.web.page_routes import page, slow_page
 from penstock.web.pages.funnels.first_funnel import equal_times_note, first_funnel
 from penstock.web.pages.funnels.schema import PERIODS, FunnelListQuery, NewFunnelQuery
 from penstock.web.pages.funnels.sparkline import sparkline
+from penstock.web.pages.rates import final_from_ms, shown_rate
 from penstock.web.pages.schema import FunnelPageQuery
 from penstock.web.view import View
 
@@ -83,10 +84,11 @@ def _figures(view: View, runner: FunnelQueryRunner, funnel: FunnelRecord) -> dic
     query = TrendQuery.model_validate(selection | {"timezone": page.timezone})
     buckets = read_trend(runner, context, query).data
     has_window = funnel.window_s is not None
+    rate = shown_rate(total, has_window=has_window)
     return {
         "entered": total.entered,
-        "rate": total.settled_rate if has_window else total.conversion_rate,
-        "is_unsettled": has_window and not total.settled,
+        "rate": rate,
+        "final_from_ms": final_from_ms(runner, context, rate),
         "trend": sparkline(buckets, has_window=has_window),
     }
 

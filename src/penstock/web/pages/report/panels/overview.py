@@ -12,6 +12,7 @@ from penstock.funnels.questions import TIMING
 from penstock.funnels.results.schema import DiagnosticRecord, ResultsRecord, StepRecord
 from penstock.funnels.verdicts import largest_loss
 from penstock.web.pages.funnel_page import FunnelPage, no_window_note, row_names, row_title
+from penstock.web.pages.rates import final_from_ms
 from penstock.web.pages.report.panels.context import ReportContext
 from penstock.web.pages.report.panels.outcomes import Build, build_of
 
@@ -48,12 +49,15 @@ class Bar:
 def overview(context: ReportContext) -> dict[str, Any]:
     """Return the figures, and the bars with each step's median time."""
     results = context.report
+    rate = context.page.rate(results.aggregate)
     medians = [None, *(step.median_minutes for step in context.ask(TIMING, {}).steps)]
     bars = [_bar(context, results, index, median) for index, median in enumerate(medians)]
     return {
         "results": results,
         "bars": bars,
         "notes": coverage_notes(context.page, results),
+        "rate": rate,
+        "final_from_ms": final_from_ms(context.runner, context.shared_query, rate),
         "source": _source(results),
         "build": _build(context),
     }
