@@ -67,8 +67,8 @@ function hasWindow(definition) {
   return Boolean(definition.conversionWindow || definition.conversionWindowSeconds);
 }
 
-// The share of the settled units that reached a step or, while none has settled, of all that are not
-// excluded. It is computed from counts, because the rates of the API are rounded.
+// The share of the settled units that reached a step or, while none has settled, of all that are
+// not excluded. It is computed from counts, because the rates of the API are rounded.
 function rateOf(definition, { steps, settled }, step) {
   const isSettled = hasWindow(definition) && settled;
   const [part, whole] = [step, steps[0]].map((each) =>
