@@ -19,6 +19,7 @@ from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.segments.service import SavedSegmentService
 from penstock.funnels.trends import TrendQuery, read_trend
 from penstock.web.page_routes import page, slow_page
+from penstock.web.pages.funnel_page import why_impossible
 from penstock.web.pages.funnels.first_funnel import equal_times_note, first_funnel
 from penstock.web.pages.funnels.schema import PERIODS, FunnelListQuery, NewFunnelQuery
 from penstock.web.pages.funnels.sparkline import sparkline
@@ -80,7 +81,8 @@ def _figures(view: View, runner: FunnelQueryRunner, funnel: FunnelRecord) -> dic
     context = runner.prepare_saved(
         view.workspace_id, funnel.id, ResultsQuery.model_validate(selection)
     )
-    total = report_of(runner, context).aggregate
+    report = report_of(runner, context)
+    total = report.aggregate
     query = TrendQuery.model_validate(selection | {"timezone": page.timezone})
     buckets = read_trend(runner, context, query).data
     has_window = funnel.window_s is not None
@@ -89,6 +91,7 @@ def _figures(view: View, runner: FunnelQueryRunner, funnel: FunnelRecord) -> dic
         "entered": total.entered,
         "rate": rate,
         "final_from_ms": final_from_ms(runner, context, rate),
+        "impossible": why_impossible(runner, context, funnel.definition, report),
         "trend": sparkline(buckets, has_window=has_window),
     }
 

@@ -11,7 +11,13 @@ from penstock.funnels.queries.single_flight_cache import NotCached
 from penstock.funnels.questions import TIMING
 from penstock.funnels.results.schema import DiagnosticRecord, ResultsRecord, StepRecord
 from penstock.funnels.verdicts import largest_loss
-from penstock.web.pages.funnel_page import FunnelPage, no_window_note, row_names, row_title
+from penstock.web.pages.funnel_page import (
+    FunnelPage,
+    no_window_note,
+    row_names,
+    row_title,
+    why_impossible,
+)
 from penstock.web.pages.rates import final_from_ms
 from penstock.web.pages.report.panels.context import ReportContext
 from penstock.web.pages.report.panels.outcomes import Build, build_of
@@ -28,7 +34,8 @@ class Bar:
     still reach the step, which is the hatched part. from_start, from_previous: shares of settled
     units or, without a window, of all units. options: index, name and count of each option, if
     there are several. filters: number of filters. is_largest_loss: whether most of the lost units
-    stopped here. excluded_by: what excludes units after the step.
+    stopped here. excluded_by: what excludes units after the step. impossible: why no event can
+    complete the step, in words.
     """
 
     step: StepRecord
@@ -44,6 +51,7 @@ class Bar:
     is_largest_loss: bool
     diagnostics: Sequence[DiagnosticRecord]
     excluded_by: Sequence[str]
+    impossible: str | None
 
 
 def overview(context: ReportContext) -> dict[str, Any]:
@@ -51,7 +59,12 @@ def overview(context: ReportContext) -> dict[str, Any]:
     results = context.report
     rate = context.page.rate(results.aggregate)
     medians = [None, *(step.median_minutes for step in context.ask(TIMING, {}).steps)]
-    bars = [_bar(context, results, index, median) for index, median in enumerate(medians)]
+    impossible = why_impossible(
+        context.runner, context.shared_query, context.page.definition, results
+    )
+    bars = [
+        _bar(context, results, index, median, impossible) for index, median in enumerate(medians)
+    ]
     return {
         "results": results,
         "bars": bars,
@@ -94,7 +107,11 @@ def _build(context: ReportContext) -> Build | None:
 
 
 def _bar(
-    context: ReportContext, results: ResultsRecord, index: int, median_minutes: float | None
+    context: ReportContext,
+    results: ResultsRecord,
+    index: int,
+    median_minutes: float | None,
+    impossible: Mapping[int, str],
 ) -> Bar:
     steps = results.aggregate.steps
     step, loss = steps[index], largest_loss(results.aggregate)
@@ -121,6 +138,7 @@ def _bar(
         is_largest_loss=step is loss and len(steps) > 2,
         diagnostics=[row for row in results.aggregate.diagnostics if row.after_step == step.step],
         excluded_by=_exclusions(context.page.definition.steps[step.row + 1 :]),
+        impossible=impossible.get(step.row),
     )
 
 
