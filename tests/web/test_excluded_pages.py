@@ -26,7 +26,7 @@ def figures_and_bars(workspace, funnel):
     assert "50.0% 1 of 2 settled" in text
     assert ", 2 excluded" in text
     assert "2 excluded by X" in text
-    assert "1 dropped off ( 50.0% of settled)" in text
+    assert "1 lost ( 50.0% )" in text
     assert '<rect class="excluded" x="50.0000%" width="50.0000%"' in " ".join(page.split())
 
 

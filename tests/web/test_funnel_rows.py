@@ -73,7 +73,7 @@ def test_a_step_that_was_never_received_is_named_instead_of_empty_bars(workspace
     assert "paid was never received" in workspace.browser.get(row).text
     report = row.removesuffix("/row")
     text = text_of(workspace, report, "overview", period="all")
-    assert "2 paid Event 0" in text
+    assert "2 paid paid was never received 0 0.0%" in text
     assert "paid was never received" in text
     paid = {"name": "paid", "visitorId": "bob", "timestamp": iso(clock() - 40 * 86_400_000)}
     track(workspace.client, workspace.website_id, **paid)

@@ -35,7 +35,8 @@ def funnel(scene):
 def the_figures_show_the_rate_of_settled_attempts_and_the_others_apart(workspace, funnel):
     text = text_of(workspace, f"/funnels/{funnel}?period=all", "overview")
     assert "25.0% 1 of 4 settled 1 in progress, 1 done early 6 entered" in text
-    assert "3 dropped off ( 75.0% of settled)" in text
+    assert "3 lost ( 75.0% ) Event 2 continued" in text
+    assert "3 dropped off: What came next , What differs" in text
 
 
 def seven_days_of_a_seven_day_window_show_the_rate_so_far(workspace, funnel, clock):

@@ -117,7 +117,8 @@ def _bar(
     step, loss = steps[index], largest_loss(results.aggregate)
     row = context.page.definition.steps[step.row]
     names = row_names(row)
-    overall, has_window = context.query.bars == "overall", context.page.has_window
+    overall = context.query.bars == "overall"
+    is_settled = context.page.has_window and results.aggregate.settled > 0
     first, earlier = (0, steps[:index]) if overall else (max(index - 1, 0), steps[:index][-1:])
     may_reach = sum(step.pending for step in earlier)
     dropped = sum(step.dropped_off for step in earlier)
@@ -127,8 +128,8 @@ def _bar(
         title=row_title(row),
         parts=_parts(steps[first].count, step.count, may_reach, dropped, excluded),
         may_reach=may_reach,
-        from_start=step.settled_from_start if has_window else step.conversion_from_start,
-        from_previous=step.settled_from_previous if has_window else step.conversion_from_previous,
+        from_start=step.settled_from_start if is_settled else step.conversion_from_start,
+        from_previous=step.settled_from_previous if is_settled else step.conversion_from_previous,
         median_s=None if median_minutes is None else median_minutes * 60,
         options=[(item.option, names[item.option], item.count) for item in step.options]
         if len(names) > 1
