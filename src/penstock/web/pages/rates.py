@@ -10,18 +10,18 @@ from penstock.funnels.trends import last_entry_ms
 
 
 class Figures(Protocol):
-    """The figures of all units, a cohort, a campaign or a time span. Source: `Tally`."""
+    """The figures of all units, a cohort or a campaign; None without a funnel. Source: `Tally`."""
 
     @property
-    def entered(self) -> int: ...
+    def entered(self) -> int | None: ...
     @property
-    def completed(self) -> int: ...
+    def completed(self) -> int | None: ...
     @property
-    def excluded(self) -> int: ...
+    def excluded(self) -> int | None: ...
     @property
-    def settled(self) -> int: ...
+    def settled(self) -> int | None: ...
     @property
-    def early_completions(self) -> int: ...
+    def early_completions(self) -> int | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,11 @@ def shown_rate(figures: Figures, *, has_window: bool) -> ShownRate:
 
     has_window: without a conversion window no unit settles, so all that entered count.
     """
+    completed = figures.completed or 0
     if has_window and figures.settled:
-        return ShownRate(figures.completed - figures.early_completions, figures.settled, "settled")
-    whole = figures.entered - figures.excluded
-    return ShownRate(figures.completed, whole, "entered", is_so_far=has_window and whole > 0)
+        return ShownRate(completed - (figures.early_completions or 0), figures.settled, "settled")
+    whole = (figures.entered or 0) - (figures.excluded or 0)
+    return ShownRate(completed, whole, "entered", is_so_far=has_window and whole > 0)
 
 
 def final_from_ms(runner: FunnelQueryRunner, context: QueryContext, rate: ShownRate) -> int | None:
