@@ -16,9 +16,10 @@
 --     p10: 1738368000000
 --     p11: [1, 6, 8, 0]
 --     p12: [1, 6, 8, 0, 0]
---     p13: checkout_started
---     p14: 1
---     p15: 20
+--     p13: [6]
+--     p14: checkout_started
+--     p15: 1
+--     p16: 20
 
 WITH
     matched AS
@@ -96,7 +97,8 @@ WITH
                 0
             ) AS reached,
             toInt64(bitShiftRight(firsts[reached], 30)) + 1729999999999 AS done_ts,
-            {p8:Int64} <= window_end AS waiting
+            {p8:Int64} <= window_end AS waiting,
+            (class = 0) AND (reached < 3) AND waiting AS open
         FROM
         (
             SELECT
@@ -269,7 +271,7 @@ WITH
                 sumIf(unitless, class = 2),
                 0,
                 countIf(several AND (class = 0)),
-                countIf(((reached >= 1) AND (reached <= 2)) AND waiting),
+                countIf(open),
                 0,
                 0,
                 0,
@@ -311,10 +313,19 @@ WITH
                 'groupBitOr',
                 arrayMap(
                     x -> toUInt8(
-                        1 * (
-                            ((x.keys[1]) != 0)
-                            AND ((entry_keys[1]) != 0)
-                            AND ((x.keys[1]) != (entry_keys[1]))
+                        (
+                            1 * (
+                                ((x.keys[1]) != 0)
+                                AND ((entry_keys[1]) != 0)
+                                AND ((x.keys[1]) != (entry_keys[1]))
+                            )
+                        ) * (
+                            (x.ts > entry_ts)
+                            OR (
+                                (x.ts = entry_ts)
+                                AND (x.seq != 18446744073709551615)
+                                AND (x.seq > first_event.seq)
+                            )
                         )
                     ),
                     later
@@ -328,13 +339,14 @@ WITH
             toUInt32(0) AS coarse,
             toInt64(-1) AS excluded_after,
             toUInt32(0) AS assumed,
+            (progress.reached < 3) AND ({p8:Int64} <= window_end) AS open,
             entry.at AS entry_at
         FROM
         (
             SELECT
                 *,
                 arrayFold(
-                    (s, ts, seq, mask, same_ts, same_seq) -> CAST(
+                    (s, ts, seq, mask, own, same_ts, same_seq) -> CAST(
                         if(
                             bitAnd(mask, {p11:Array(UInt64)}[s.reached + 1]) != 0,
                             if(
@@ -348,39 +360,65 @@ WITH
                                 ),
                                 if(
                                     seq >= s.least,
-                                    tuple(
-                                        s.reached + 1,
-                                        ts,
-                                        seq,
-                                        if(seq = 18446744073709551615, s.least, seq + 1),
-                                        s.skips,
-                                        0,
-                                        0,
-                                        s.ties + if(
-                                            seq = 18446744073709551615,
-                                            s.early * same_ts,
-                                            s.early_same * same_seq
-                                        ),
-                                        bitOr(
-                                            s.chosen,
-                                            if(
-                                                0,
-                                                bitAnd(mask, {p11:Array(UInt64)}[s.reached + 1]),
-                                                toUInt64(
-                                                    bitAnd(
+                                    if(
+                                        bitAnd(own, {p11:Array(UInt64)}[s.reached + 1]) != 0,
+                                        tuple(
+                                            s.reached + 1,
+                                            ts,
+                                            seq,
+                                            if(seq = 18446744073709551615, s.least, seq + 1),
+                                            s.skips,
+                                            0,
+                                            0,
+                                            s.ties + if(
+                                                seq = 18446744073709551615,
+                                                s.early * same_ts,
+                                                s.early_same * same_seq
+                                            ),
+                                            bitOr(
+                                                s.chosen,
+                                                if(
+                                                    0,
+                                                    bitAnd(own, {p11:Array(UInt64)}[s.reached + 1]),
+                                                    toUInt64(
                                                         bitAnd(
-                                                            mask,
-                                                            {p11:Array(UInt64)}[s.reached + 1]
-                                                        ),
-                                                        bitNot(
                                                             bitAnd(
-                                                                mask,
+                                                                own,
                                                                 {p11:Array(UInt64)}[s.reached + 1]
-                                                            ) - toUInt64(1)
+                                                            ),
+                                                            bitNot(
+                                                                bitAnd(
+                                                                    own,
+                                                                    {
+                                                                        p11:Array(UInt64)
+                                                                    }[s.reached + 1]
+                                                                ) - toUInt64(1)
+                                                            )
                                                         )
                                                     )
                                                 )
                                             )
+                                        ),
+                                        tuple(
+                                            s.reached,
+                                            s.last_ts,
+                                            s.last_seq,
+                                            s.least,
+                                            s.skips,
+                                            (s.early_same * same_seq) + (
+                                                bitAnd(
+                                                    mask,
+                                                    {p12:Array(UInt64)}[s.reached + 2]
+                                                ) != 0
+                                            ),
+                                            (s.early * same_ts) + (
+                                                bitAnd(
+                                                    mask,
+                                                    {p12:Array(UInt64)}[s.reached + 2]
+                                                ) != 0
+                                            ),
+                                            s.ties,
+                                            s.chosen
                                         )
                                     ),
                                     tuple(
@@ -436,6 +474,7 @@ WITH
                     followers.ts,
                     followers.seq,
                     followers.mask,
+                    served_masks,
                     arrayMap(
                         (now, previous) -> (now = previous),
                         followers.ts,
@@ -475,118 +514,281 @@ WITH
             (
                 SELECT
                     *,
-                    arrayFilter(x -> (bitAnd(x.mask, 14) != 0), later) AS followers,
-                    arrayCount(
-                        (x, i) -> (
-                            (i < entry.at)
-                            AND (x.ts = entry_ts)
-                            AND (bitAnd(x.mask, 6) != 0)
-                            AND (
-                                (first_event.seq = 18446744073709551615)
-                                OR (x.seq = first_event.seq)
+                    if(
+                        arrayCount(same -> same, same_order) <= 1,
+                        followers.mask,
+                        arrayFlatten(
+                            arrayMap(
+                                run -> if(
+                                    (length(run) = 1) OR (
+                                        tupleElement(run[1], 'seq') != 18446744073709551615
+                                    ),
+                                    run.mask,
+                                    arrayMap(
+                                        (x, i, firsts) -> bitOr(
+                                            bitAnd(x.mask, toUInt64(9)),
+                                            arrayReduce(
+                                                'groupBitOr',
+                                                arrayMap(
+                                                    (first, slot) -> if(
+                                                        first = i,
+                                                        bitAnd(x.mask, slot),
+                                                        toUInt64(0)
+                                                    ),
+                                                    firsts,
+                                                    {p13:Array(UInt64)}
+                                                )
+                                            )
+                                        ),
+                                        run,
+                                        arrayEnumerate(run),
+                                        arrayWithConstant(
+                                            length(run),
+                                            [
+                                                arrayReduce(
+                                                    'argMinIf',
+                                                    arrayEnumerate(run),
+                                                    arrayMap(
+                                                        x -> if(
+                                                            x.seq = 18446744073709551615,
+                                                            CAST(
+                                                                tuple(
+                                                                    toUInt8((bitTest(x.mask, 3))),
+                                                                    toUInt64(
+                                                                        bitAnd(
+                                                                            bitAnd(
+                                                                                x.mask,
+                                                                                toUInt64(6)
+                                                                            ),
+                                                                            bitNot(
+                                                                                bitAnd(
+                                                                                    x.mask,
+                                                                                    toUInt64(6)
+                                                                                ) - toUInt64(1)
+                                                                            )
+                                                                        )
+                                                                    ),
+                                                                    x.rank.3,
+                                                                    x.rank.4
+                                                                ),
+                                                                'Tuple(UInt8, UInt64, UInt64, UInt8)'
+                                                            ),
+                                                            CAST(
+                                                                (0, 0, 0, 0),
+                                                                'Tuple(UInt8, UInt64, UInt64, UInt8)'
+                                                            )
+                                                        ),
+                                                        run
+                                                    ),
+                                                    arrayMap(
+                                                        x -> toUInt8(bitAnd(x.mask, 6) != 0),
+                                                        run
+                                                    )
+                                                )
+                                            ]
+                                        )
+                                    )
+                                ),
+                                arraySplit((x, same) -> (NOT same), followers, same_order)
                             )
-                        ),
-                        history,
-                        arrayEnumerate(history)
-                    ) AS early_ties
+                        )
+                    ) AS served_masks
                 FROM
                 (
                     SELECT
                         *,
                         arrayMap(
-                            j -> if(
-                                tied AND (arrayUniq(arrayMap(x -> (x.keys[j]), tied_events)) > 1),
-                                0,
-                                first_event.keys[j]
-                            ),
-                            range(1, 2)
-                        ) AS entry_keys,
-                        arrayFilter(
-                            x -> ((x.ts <= window_end) AND (bitAnd(x.mask, 15) != 0)),
-                            arraySlice(history, entry.at + 1)
-                        ) AS later
+                            (now, previous) -> (now = previous),
+                            arrayZip(followers.ts, followers.seq),
+                            arrayPopBack(
+                                arrayPushFront(
+                                    arrayZip(followers.ts, followers.seq),
+                                    arrayZip(followers.ts, followers.seq)[1]
+                                )
+                            )
+                        ) AS same_order
                     FROM
                     (
                         SELECT
                             *,
-                            (length(tied_events) > 1) AND (
-                                has(tied_events.seq, 18446744073709551615)
-                                OR (length(arrayDistinct(tied_events.seq)) < length(tied_events))
-                            ) AS tied
+                            arrayFilter(x -> (bitAnd(x.mask, 14) != 0), later) AS followers,
+                            arrayCount(
+                                (x, i) -> (
+                                    (i < entry.at)
+                                    AND (x.ts = entry_ts)
+                                    AND (bitAnd(x.mask, 6) != 0)
+                                    AND (
+                                        (first_event.seq = 18446744073709551615)
+                                        OR (x.seq = first_event.seq)
+                                    )
+                                ),
+                                history,
+                                arrayEnumerate(history)
+                            ) AS early_ties
                         FROM
                         (
                             SELECT
                                 *,
-                                toUInt64(1) AS open_parts,
+                                arrayMap(
+                                    j -> if(
+                                        tied AND (
+                                            arrayUniq(arrayMap(x -> (x.keys[j]), tied_events)) > 1
+                                        ),
+                                        0,
+                                        first_event.keys[j]
+                                    ),
+                                    range(1, 2)
+                                ) AS entry_keys,
                                 arrayFilter(
-                                    x -> ((x.ts = entry_ts) AND (bitAnd(x.mask, open_parts) != 0)),
-                                    history
-                                ) AS tied_events
+                                    x -> ((x.ts <= window_end) AND (bitAnd(x.mask, 15) != 0)),
+                                    arraySlice(history, entry.at + 1)
+                                ) AS later
                             FROM
                             (
                                 SELECT
-                                    unit,
-                                    history,
-                                    has_more_events OR (length(entries) > 1) AS cut,
-                                    arrayJoin(arraySlice(entries, 1, 1)) AS entry,
-                                    history[entry.at] AS first_event,
-                                    first_event.ts AS entry_ts,
-                                    entry_ts + 604800000 AS window_end
+                                    *,
+                                    (
+                                        (length(tied_events) > 1)
+                                        AND (
+                                            has(tied_events.seq, 18446744073709551615)
+                                            OR (
+                                                length(
+                                                    arrayDistinct(tied_events.seq)
+                                                ) < length(tied_events)
+                                            )
+                                        )
+                                    ) AS tied
                                 FROM
                                 (
                                     SELECT
-                                        unit,
-                                        history,
-                                        has_more_events,
-                                        arraySlice(
-                                            arrayMap(
-                                                (i, x) -> CAST(
-                                                    (
-                                                        i,
-                                                        1,
-                                                        if(
-                                                            x.seq = 18446744073709551615,
-                                                            0,
-                                                            x.seq + 1
-                                                        )
-                                                    ),
-                                                    'Tuple(at UInt32, began UInt32, least UInt64)'
-                                                ),
-                                                arrayEnumerate(history),
-                                                history
+                                        *,
+                                        toUInt64(1) AS open_parts,
+                                        arrayFilter(
+                                            x -> (
+                                                (x.ts = entry_ts)
+                                                AND (bitAnd(x.mask, open_parts) != 0)
                                             ),
-                                            arrayFirstIndex(x -> bitTest(x.mask, 0), history),
-                                            arrayFirstIndex(x -> bitTest(x.mask, 0), history) != 0
-                                        ) AS entries
+                                            history
+                                        ) AS tied_events
                                     FROM
                                     (
                                         SELECT
                                             unit,
-                                            arraySort(
-                                                groupArray(
-                                                    CAST(
-                                                        (
-                                                            ts,
-                                                            seq,
-                                                            event_id,
-                                                            mask,
-                                                            CAST([key_1], 'Array(UInt64)'),
-                                                            invalid,
-                                                            visitor
+                                            history,
+                                            has_more_events OR (length(entries) > 1) AS cut,
+                                            arrayJoin(arraySlice(entries, 1, 1)) AS entry,
+                                            history[entry.at] AS first_event,
+                                            first_event.ts AS entry_ts,
+                                            entry_ts + 604800000 AS window_end
+                                        FROM
+                                        (
+                                            SELECT
+                                                unit,
+                                                history,
+                                                has_more_events,
+                                                arraySlice(
+                                                    arrayMap(
+                                                        (i, x) -> CAST(
+                                                            (
+                                                                i,
+                                                                1,
+                                                                if(
+                                                                    x.seq = 18446744073709551615,
+                                                                    0,
+                                                                    x.seq + 1
+                                                                )
+                                                            ),
+                                                            'Tuple(at UInt32, began UInt32, least UInt64)'
                                                         ),
-                                                        'Tuple(ts Int64, seq UInt64, event_id String, mask UInt64, keys Array(UInt64), invalid UInt8, visitor UInt64)'
-                                                    )
-                                                )
-                                            ) AS events,
-                                            arraySlice(events, 1, 100000) AS history,
-                                            length(events) > 100000 AS has_more_events
-                                        FROM complex_events
-                                        WHERE unit != 0
-                                        GROUP BY unit
+                                                        arrayEnumerate(history),
+                                                        history
+                                                    ),
+                                                    arrayFirstIndex(
+                                                        x -> bitTest(x.mask, 0),
+                                                        history
+                                                    ),
+                                                    arrayFirstIndex(
+                                                        x -> bitTest(x.mask, 0),
+                                                        history
+                                                    ) != 0
+                                                ) AS entries
+                                            FROM
+                                            (
+                                                SELECT
+                                                    unit,
+                                                    arraySort(
+                                                        groupArray(
+                                                            CAST(
+                                                                (
+                                                                    ts,
+                                                                    seq,
+                                                                    if(
+                                                                        seq = 18446744073709551615,
+                                                                        CAST(
+                                                                            tuple(
+                                                                                toUInt8(
+                                                                                    (
+                                                                                        bitAnd(
+                                                                                            mask,
+                                                                                            6
+                                                                                        ) != 0
+                                                                                    ) + (bitTest(
+                                                                                        mask,
+                                                                                        3
+                                                                                    ))
+                                                                                ),
+                                                                                toUInt64(
+                                                                                    bitAnd(
+                                                                                        bitAnd(
+                                                                                            mask,
+                                                                                            toUInt64(
+                                                                                                1
+                                                                                            )
+                                                                                        ),
+                                                                                        bitNot(
+                                                                                            bitAnd(
+                                                                                                mask,
+                                                                                                toUInt64(
+                                                                                                    1
+                                                                                                )
+                                                                                            ) - toUInt64(1)
+                                                                                        )
+                                                                                    )
+                                                                                ),
+                                                                                bitAnd(
+                                                                                    mask,
+                                                                                    toUInt64(15)
+                                                                                ),
+                                                                                coarse
+                                                                            ),
+                                                                            'Tuple(UInt8, UInt64, UInt64, UInt8)'
+                                                                        ),
+                                                                        CAST(
+                                                                            (0, 0, 0, 0),
+                                                                            'Tuple(UInt8, UInt64, UInt64, UInt8)'
+                                                                        )
+                                                                    ),
+                                                                    event_id,
+                                                                    mask,
+                                                                    CAST([key_1], 'Array(UInt64)'),
+                                                                    invalid,
+                                                                    visitor
+                                                                ),
+                                                                'Tuple(ts Int64, seq UInt64, rank Tuple(UInt8, UInt64, UInt64, UInt8), event_id String, mask UInt64, keys Array(UInt64), invalid UInt8, visitor UInt64)'
+                                                            )
+                                                        )
+                                                    ) AS events,
+                                                    arraySlice(events, 1, 100000) AS history,
+                                                    length(events) > 100000 AS has_more_events
+                                                FROM complex_events
+                                                WHERE unit != 0
+                                                GROUP BY unit
+                                            )
+                                        )
                                     )
+                                    WHERE ((entry_ts >= {p9:Int64}) AND (entry_ts < {p10:Int64}))
                                 )
                             )
-                            WHERE ((entry_ts >= {p9:Int64}) AND (entry_ts < {p10:Int64}))
                         )
                     )
                 )
@@ -615,7 +817,7 @@ WITH
                 WHERE (events.website_id IN ({p7:Array(String)})) AND (
                     events.occurred_at <= fromUnixTimestamp64Milli({p8:Int64})
                 ) AND (events.name IN ({p0:Array(String)})) AND ((events.kind = 'event') AND (
-                    events.name = {p13:String}
+                    events.name = {p14:String}
                 )) AND (
                     (events.occurred_at >= fromUnixTimestamp64Milli({p9:Int64}))
                     AND (events.occurred_at < fromUnixTimestamp64Milli({p10:Int64}))
@@ -637,7 +839,7 @@ WITH
                 0,
                 0,
                 sum(several),
-                count() * ((reached < 3) AND waiting),
+                countIf(open),
                 sum(skips),
                 sum(ties),
                 sum(invalid),
@@ -737,7 +939,7 @@ WITH
     )
 SELECT *
 FROM ranked
-WHERE is_total OR ((rank >= {p14:UInt64}) AND (rank <= {p15:UInt64}))
+WHERE is_total OR ((rank >= {p15:UInt64}) AND (rank <= {p16:UInt64}))
 ORDER BY
     is_total DESC,
     rank ASC

@@ -104,6 +104,7 @@ PAGES = (
     ),
     ShownPage("imports", "/imports", dark=True),
     ShownPage("import", "/imports/{import_id}", "/imports/{import}"),
+    ShownPage("import-undo", "/imports/{import_id}/undo", "/imports/{import}/undo"),
     ShownPage("import-checked", "/imports/{import_id}", "/imports/{checked}", dark=True),
     ShownPage("import-mapping", "/imports/{import_id}", "/imports/{mapping}", dark=True),
     ShownPage("import-started", "/imports/{import_id}", "/imports/{started}", dark=True),

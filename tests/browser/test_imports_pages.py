@@ -325,6 +325,18 @@ def test_an_owner_dismisses_the_gap_of_an_import(signed_in, account, website, wa
     assert_accessible(signed_in)
 
 
+def test_an_import_is_undone_after_a_preview_of_what_goes(signed_in, account, website, watch):
+    upload(signed_in, ndjson(line(), line(name="paid")))
+    expect_imported(signed_in, {"Accepted": "2"})
+    signed_in.get_by_role("link", name="Undo import").press("Enter")
+    expect(signed_in.get_by_role("heading", name="Undo this import?")).to_be_visible()
+    expect(signed_in.get_by_text("Everything that past.ndjson stored")).to_be_visible()
+    assert_accessible(signed_in)
+    signed_in.get_by_role("button", name="Undo import").press("Enter")
+    expect(signed_in.get_by_text("This import was undone")).to_be_visible()
+    assert_accessible(signed_in)
+
+
 def test_an_import_of_which_every_line_was_rejected_has_failed(signed_in, account, website, watch):
     check(signed_in, ndjson({"colour": "red"}))
     expect(signed_in.get_by_text("Nothing to import")).to_be_visible()

@@ -250,6 +250,7 @@ def _use_imports(recorder: Recorder, shop: Json) -> None:
     call("GET", path, **done)
     call("GET", f"{path}/rejects", **done)
     call("POST", f"{path}/dismiss-gap", client=recorder.tenant.browser, **done)
+    call("POST", f"{path}/undo", query={"dryRun": "true"}, **done)
     with _paused_imports(recorder):
         line = {"type": "event", "name": "late", "timestamp": "2026-05-02T11:00:00Z", "userId": "u"}
         waiting = recorder.tenant.client.post(

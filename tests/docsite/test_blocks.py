@@ -23,6 +23,7 @@ from litestar.testing import TestClient
 from pydantic import BaseModel
 
 from penstock.disk.schema import DiskUseRecord
+from penstock.events.deletions.undos.schema import UndoRecord
 from penstock.events.schema import BatchRecord
 from penstock.jobs.schema import JobRecord
 from penstock.links.attribution.schema import ResolvedRecord
@@ -77,6 +78,7 @@ BLOCKS_ELSEWHERE = {
         "tests/cli/test_export_schedule.py"
     ),
     ("docs/start.md", "URL=http://127.0.0.1:8000"): "tests/e2e/test_start.py",
+    ("docs/events.md", "penstock imports undo"): "tests/cli/test_imports_undo.py",
     ("docs/events.md", '{\n  "websiteId": "web_...",\n  "event"'): "tests/test_docs.py",
     ("docs/events.md", '{\n  "websiteId": "web_...",\n  "type"'): "tests/test_docs.py",
     ("docs/api.md", '{\n  "type": "/api/docs/errors#invalid"'): "tests/test_docs.py",
@@ -93,6 +95,7 @@ REQUESTS = {
 
 RECORDS = {
     ("docs/events.md", '{"accepted": 1'): BatchRecord,
+    ("docs/events.md", '{"importId"'): UndoRecord,
     ("docs/links.md", '{\n  "matched": true'): ResolvedRecord,
     ("docs/api.md", '{\n  "id": "job_'): JobRecord,
     ("docs/operating.md", '{"usedBytes"'): DiskUseRecord,
@@ -120,7 +123,7 @@ COMMANDS = [
     ("docs/privacy.md", 'curl "https'),
     ("docs/privacy.md", "curl https"),
     ("docs/operating.md", "head -c 32"),
-    ("docs/events.md", "penstock import"),
+    ("docs/events.md", "penstock import past"),
     ("docs/links.md", "penstock links export"),
     ("docs/moving-out.md", "penstock export /backups/acme  "),
     ("docs/funnels.md", "penstock plan"),

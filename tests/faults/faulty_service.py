@@ -62,7 +62,19 @@ MORE_KILLS = {
         "penstock.events.imports.dry_runs.worker",
         "DryRunWorker._read_slice",
         "before",
-    )
+    ),
+    "undo_after_request": (
+        "penstock.events.deletions.undos.service",
+        "ImportUndoService.undo",
+        "after",
+    ),
+    "undo_in_identities": ("penstock.identity.service", "undo_some", "after"),
+    "undo_after_identities": (
+        "penstock.events.deletions.worker",
+        "DeletionWorker._undo_identities",
+        "after",
+    ),
+    "undo_after_keys": ("penstock.events.store", "remove_keys_by_id", "after"),
 }
 """Points that the data of the tests in this folder does not pass."""
 

@@ -27,4 +27,4 @@ def evaluate_story(story: str, funnel: Json, **properties: Any) -> tuple[Json, l
     history = reference.History(tuple(events))
     report = reference.evaluate(history, funnel, website_ids=["w"], evaluated_at_ms=_AT_MS)
     [unit] = read_units(history, funnel, ["w"], _AT_MS).by_unit.values()
-    return report, sorted(map(matched_event, unit), key=lambda event: event.order)
+    return report, list(map(matched_event, unit))

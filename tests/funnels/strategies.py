@@ -445,7 +445,8 @@ def cases(draw: Callable[..., Any], unit: CountingUnit) -> Case:
     internal = entry_filters(script, events, draw(choice)) if has_internal else []
     settled = asks_settled and definition.window_s is not None
     evaluated_at_ms = draw(st.sampled_from(times_ms[:3:-1] * 2 + times_ms[1:]))
-    if settled and events:  # at the end of the window of one event, or just after it
+    at_an_end = settled or (definition.window_s is not None and draw(choice) % 3 == 0)
+    if at_an_end and events:  # at the end of the window of one event, or just after it
         end, after = divmod(draw(choice), 2)
         evaluated_at_ms = events[end % len(events)].at_ms + window_ms + after
     return Case(

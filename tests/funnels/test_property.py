@@ -11,6 +11,7 @@ import ast
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from difflib import unified_diff
 from pathlib import Path
 from typing import Any
@@ -23,10 +24,10 @@ from penstock.funnels.statements.query import QueryParams
 from penstock.warehouse.client import Warehouse
 from tests.funnels import reference
 from tests.funnels.examples import example_count, example_settings, share_of_cases, shares_of
-from tests.funnels.reference.report import read_units, report
+from tests.funnels.reference.report import Units, read_units, report
 from tests.funnels.reports import evaluate
 from tests.funnels.seed import store_case
-from tests.funnels.strategies import START_MS, Case, cases
+from tests.funnels.strategies import START_MS, Case, arrived, cases
 from tests.funnels.traces import differing_traces
 
 EXAMPLES = example_count(90)
@@ -66,27 +67,18 @@ def test_the_reference_evaluation_shares_no_code_with_the_service() -> None:
 def assert_agreement(warehouse: Warehouse, case: Case) -> None:
     history, mark = store_case(warehouse, case.history, case.inserts)
     websites = tuple(mark + website for website in case.website_ids)
-    units = read_units(
-        history,
-        case.funnel,
-        websites,
-        case.evaluated_at_ms,
-        case.goals,
-        case.filters,
-        case.internal,
-    )
+    units = read_case(case, history, websites)
     if differing := "\n".join(differing_traces(case, units)):
         raise AssertionError(f"traces differ\n{differing}\n\n{description(case)}")
-    expected = report(
-        units,
-        case.evaluated_at_ms,
-        case.start_ms,
-        case.end_ms,
-        case.cohort,
-        case.page.number,
-        case.page.size,
-        settled=case.settled,
-    )
+    expected = reference_report(case, units)
+    # Touches with equal times are those that arrived first and last.
+    if not has_equal_numbers(units) and not case.definition.read_touches:
+        turned = replace(history, events=arrived(history.events[::-1], seed=0))
+        again = reference_report(case, read_case(case, turned, websites))
+        assert canonical_json(again) == canonical_json(expected), (
+            f"the order of arrival matters (- as sent, + turned round)\n"
+            f"{difference(expected, again)}\n\n{description(case)}"
+        )
     params = QueryParams(
         website_ids=websites,
         scope_ids=tuple(sorted({event.scope_id for event in history.events})),
@@ -104,6 +96,44 @@ def assert_agreement(warehouse: Warehouse, case: Case) -> None:
             f"{case.strategy} differs (- reference evaluation, + engine)\n"
             f"{difference(expected, counted)}\n\n{description(case)}"
         )
+
+
+def reference_report(case: Case, units: Units) -> dict[str, Any]:
+    return report(
+        units,
+        case.evaluated_at_ms,
+        case.start_ms,
+        case.end_ms,
+        case.cohort,
+        case.page.number,
+        case.page.size,
+        settled=case.settled,
+    )
+
+
+def read_case(
+    case: Case, history: reference.History, websites: tuple[str, ...] | None = None
+) -> Units:
+    return read_units(
+        history,
+        case.funnel,
+        case.website_ids if websites is None else websites,
+        case.evaluated_at_ms,
+        case.goals,
+        case.filters,
+        case.internal,
+    )
+
+
+def has_equal_numbers(units: Units) -> bool:
+    """Whether a unit has events with equal times and numbers, which are read as they arrive."""
+    for events in units.by_unit.values():
+        numbered = [event for event in events if event.number is not None]
+        starts = {(event.start, event.number) for event in numbered}
+        ends = {(event.end, event.number) for event in numbered}
+        if min(len(starts), len(ends)) < len(numbered):
+            return True
+    return False
 
 
 def canonical_json(report: Mapping[str, Any]) -> str:

@@ -56,7 +56,7 @@ from tests.funnels.definitions import resolved
 from tests.funnels.examples import example_count, example_settings, share_of_cases, shares_of
 from tests.funnels.reference.after_step import compared_units, median_ms
 from tests.funnels.reference.matching import as_json
-from tests.funnels.reference.report import Unit, is_open, read_units
+from tests.funnels.reference.report import Unit, has_open_window, may_complete, read_units
 from tests.funnels.reference.runs import (
     Run,
     all_runs,
@@ -204,7 +204,7 @@ def assert_units(stored: StoredCase) -> list[dict[str, Any]]:
             names[row["unit"]], row["entry_ts"], row["reached"], tuple(row["done"]),
             tuple(row["texts"]), row["skips"], row["ties"], row["invalid"], bool(row["tied"]),
             row["conflicts"], bool(row["several"]), tuple(row["seen"]), row["done_ts"],
-            row["coarse"], row["excluded_after"], row["assumed"],
+            row["coarse"], row["excluded_after"], row["assumed"], bool(row["open"]),
         )
         for row in rows
     )  # fmt: skip
@@ -216,7 +216,7 @@ def assert_units(stored: StoredCase) -> list[dict[str, Any]]:
             seen(stored, unit, run), run.done_ms[-1],
             coarse_times(stored.units.funnel, stored.units.own(unit, run)),
             -1 if run.excluded_by is None else run.excluded_by.last_ms - run.entry_ms,
-            len(run.assumed),
+            len(run.assumed), may_complete(stored.units, run, stored.case.evaluated_at_ms),
         )
         for unit, run in stored.selected.items()
     )  # fmt: skip
@@ -309,7 +309,7 @@ def assert_trend(stored: StoredCase) -> None:
         run
         for events in units.by_unit.values()
         for run in all_runs(units.funnel, events)
-        if start_ms <= run.entry_ms < end_ms and run.entry.passes
+        if start_ms <= run.entry_ms < end_ms and run.passes
     ]
     entries = sorted(run.entry_ms for run in runs)
     if not entries:
@@ -326,8 +326,17 @@ def assert_trend(stored: StoredCase) -> None:
             "pending": sum(
                 run.reached < n
                 and not run.is_excluded
-                and is_open(units, run, case.evaluated_at_ms)
+                and has_open_window(units, run, case.evaluated_at_ms)
                 for run in own
+            ),
+            "reopened": sum(
+                not run.is_excluded
+                and not has_open_window(units, run, case.evaluated_at_ms)
+                and may_complete(units, run, case.evaluated_at_ms)
+                for run in own
+            ),
+            "reopened_excluded": sum(
+                run.is_excluded and may_complete(units, run, case.evaluated_at_ms) for run in own
             ),
             "excluded": sum(run.is_excluded for run in own),
         }

@@ -7,7 +7,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from tests.conftest import ShiftedClock
-from tests.funnels.scenario import DAY_S, Json, Scene, column, pick
+from tests.funnels.scenario import DAY_S, HOUR_S, Json, Scene, column, pick, step
 from tests.tenant import Tenant
 
 pytestmark = pytest.mark.usefixtures("warehouse")
@@ -163,3 +163,56 @@ def test_cohorts_sort_by_settled_rate_with_unsettled_ones_last(
         ("basic", 0.0),
         ("new", None),
     ]
+
+
+@pytest.fixture
+def returning(workspace: Tenant, clock: ShiftedClock) -> Scene:
+    """A visitor whose first entry leads furthest and is over, and whose second is still open."""
+    scene = Scene(workspace, clock, ago_s=3800)
+    scene.story("0/A 10/B 3700/A", attempt=None)
+    return scene
+
+
+def test_a_visitor_is_open_while_another_entry_has_an_open_window(returning: Scene) -> None:
+    funnel = returning.funnel("A", "B", "C", conversionWindowSeconds=HOUR_S)
+    report = returning.results(funnel)
+    total = report["aggregate"]
+    assert pick(total, "entered", "completed", "pending", "droppedOff") == (1, 0, 0, 1)
+    assert settled(total) == [0, None, 0]
+    assert total["finalRate"] == {"lower": 0.0, "upper": 1.0}
+    assert column(total["steps"], "settled") == [0, 0, 0]
+    assert column(total["steps"], "droppedOff") == [0, 1, 0]
+    assert report["coverage"]["openWindows"] == 1
+    assert returning.results(funnel, settled=True)["aggregate"]["entered"] == 0
+    assert returning.trace(funnel, "ann", settled=True)["selected"] is False
+    assert "may still complete" in returning.trace(funnel, "ann")["summary"]
+    period = returning.period(-DAY_S, DAY_S)
+    buckets = returning.report(funnel, "trend", interval="day", **period)["data"]
+    [bucket] = [bucket for bucket in buckets if bucket["entered"]]
+    assert settled(bucket) == [0, None, 0]
+    assert bucket["finalRate"] == {"lower": 0.0, "upper": 1.0}
+    returning.story("3710/B 3720/C", attempt=None)
+    total = returning.results(funnel)["aggregate"]
+    assert pick(total, "completed", "droppedOff", "settled", "earlyCompletions") == (1, 0, 0, 1)
+
+
+def test_an_excluded_visitor_is_open_while_another_entry_may_complete(
+    workspace: Tenant, clock: ShiftedClock
+) -> None:
+    scene = Scene(workspace, clock, ago_s=100)
+    scene.story("0/A 10/B 20/X 30/A", attempt=None)
+    scene.story("0/A 10/X", visitor="gone", attempt=None)
+    scene.story("0/A 10/B 20/C", visitor="won", attempt=None)
+    rows = ("A", "B", step("X", exclude=True), "C")
+    funnel = scene.funnel(*rows, conversionWindowSeconds=HOUR_S)
+    report = scene.results(funnel)
+    total = report["aggregate"]
+    assert pick(total, "entered", "completed", "pending", "excluded") == (3, 1, 1, 1)
+    assert total["finalRate"] == {"lower": 0.3333, "upper": 1.0}
+    assert report["coverage"]["openWindows"] == 2
+
+
+def test_each_run_of_a_visitor_settles_on_its_own(returning: Scene) -> None:
+    funnel = returning.funnel("A", "B", "C", conversionWindowSeconds=HOUR_S, repeat=True)
+    total = returning.results(funnel)["aggregate"]
+    assert pick(total, "entered", "pending", "droppedOff", "settled") == (2, 1, 1, 1)

@@ -18,7 +18,7 @@ from penstock.funnels.units.path import (
 from penstock.funnels.units.trace import chosen_path, funnel_paths
 from tests.funnels.reference import runs
 from tests.funnels.reference.matching import as_json
-from tests.funnels.reference.report import Units, is_open
+from tests.funnels.reference.report import Units, is_settled, may_complete
 from tests.funnels.strategies import Case
 
 
@@ -29,7 +29,7 @@ def differing_traces(case: Case, units: Units) -> Iterator[str]:
             yield from differing_runs(case, units, events)
             continue
         run = runs.counted_run(units.funnel, events, case.start_ms, case.end_ms)
-        traced = sorted(map(matched_event, events), key=lambda event: event.order)
+        traced = [matched_event(event, units.funnel) for event in events]
         path = chosen_path(case.definition, traced, case.start_ms, case.end_ms)
         expected = (
             None if run is None else reference_facts(units, events, run, case.evaluated_at_ms)
@@ -41,7 +41,7 @@ def differing_traces(case: Case, units: Units) -> Iterator[str]:
 
 def differing_runs(case: Case, units: Units, events: Sequence[runs.UnitEvent]) -> Iterator[str]:
     """Yield a message for each run of a visitor whose trace differs."""
-    traced = sorted(map(matched_event, events), key=lambda event: event.order)
+    traced = [matched_event(event, units.funnel) for event in events]
     for run, path in zip_longest(
         runs.all_runs(units.funnel, events), funnel_paths(case.definition, traced)
     ):
@@ -51,7 +51,7 @@ def differing_runs(case: Case, units: Units, events: Sequence[runs.UnitEvent]) -
             yield f"- reference: {expected}\n+ trace: {shown}"
 
 
-def matched_event(event: runs.UnitEvent) -> MatchedEvent:
+def matched_event(event: runs.UnitEvent, funnel: runs.Funnel | None = None) -> MatchedEvent:
     return MatchedEvent(
         event_id=event.id,
         at_ms=event.at_ms,
@@ -60,7 +60,12 @@ def matched_event(event: runs.UnitEvent) -> MatchedEvent:
         matched=tuple(map(frozenset, event.satisfied)),
         values=tuple(tagged(as_json(value)) for value in event.values),
         coarse=event.is_whole_second,
-        passes=event.passes,
+        met=()
+        if funnel is None
+        else tuple(
+            holds(value) for holds, value in zip(funnel.conditions, event.compared, strict=True)
+        ),
+        compared=event.compared,
     )
 
 
@@ -76,8 +81,9 @@ def reference_facts(
         "by agreement": run.by_agreement,
         "done": run.done_ms,
         "options": run.options,
-        "open": is_open(units, run, evaluated_at_ms),
-        "accepted": [event.id for event in run.accepted],
+        "open": may_complete(units, run, evaluated_at_ms),
+        "settled": is_settled(units, run, evaluated_at_ms),
+        "accepted": {event.id for event in run.accepted},
         "skipped": {event.id for event in run.skipped},
         # A trace shows the last decision on an event.
         "tied": {event.id for event in run.tied if event is not run.excluded_by}
@@ -90,7 +96,7 @@ def reference_facts(
         ],
         "coarse": runs.coarse_times(funnel, events),
         "excluded by": run.excluded_by and run.excluded_by.id,
-        "assumed": [event.id for event in run.assumed],
+        "assumed": {event.id for event in run.assumed},
     }
 
 
@@ -109,8 +115,9 @@ def trace_facts(definition: Definition, path: FunnelPath, evaluated_at_ms: int) 
         "by agreement": path.tied,
         "done": path.done_ms,
         "options": [set(options) for options in path.options],
-        "open": path.is_open(evaluated_at_ms),
-        "accepted": [event.event_id for event in path.accepted],
+        "open": path.is_open(definition, evaluated_at_ms),
+        "settled": path.is_settled(definition, evaluated_at_ms),
+        "accepted": {event.event_id for event in path.accepted},
         "skipped": set(decided(Decision.SEQUENCE_SKIP)),
         "tied": set(decided(Decision.UNORDERED_TIE)),
         "ties": path.ties,
@@ -124,5 +131,5 @@ def trace_facts(definition: Definition, path: FunnelPath, evaluated_at_ms: int) 
         ],
         "coarse": coarse_times(definition, path.events),
         "excluded by": path.excluded_by and path.excluded_by.event_id,
-        "assumed": [event.event_id for event in path.assumed],
+        "assumed": {event.event_id for event in path.assumed},
     }

@@ -16,7 +16,7 @@ from penstock.events.model import Receipt, Status
 
 def receipt_json(receipt: Receipt) -> bytes:
     """Return an `EventRecord` as JSON."""
-    status, event_id, visitor_id, warnings = receipt
+    status, event_id, visitor_id, warnings, _ = receipt
     document: dict[str, Any] = {"status": status, "eventId": event_id, "visitorId": visitor_id}
     if warnings:
         document["warnings"] = [notice._asdict() for notice in warnings]
@@ -60,7 +60,7 @@ def _item(index: int, result: ItemResult) -> dict[str, Any]:
         if result.more_faults:
             item["moreErrors"] = result.more_faults
         return item
-    status, event_id, visitor_id, warnings = result.receipt
+    status, event_id, visitor_id, warnings, _ = result.receipt
     item = {
         "index": index,
         "status": status,

@@ -7,7 +7,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from penstock.base.errors import Fault
-from penstock.base.ids import EventId, ScopeId, VisitorId, WebsiteId
+from penstock.base.ids import EventId, ImportId, ScopeId, VisitorId, WebsiteId
 from penstock.events.device_clock import ClockReading
 from penstock.events.quarantine.model import QuarantineEntry
 from penstock.identity.model import Notice
@@ -84,7 +84,8 @@ class NewEvent(NamedTuple):
     provider's signature. clock: reading of the device's clock, which shows how wrong it seems. The
     intake uses all requests of the device to correct the time. links_user: whether the event links
     its visitor to its user. batch: identifies the batch with the event, if it has no timestamp, so
-    that its position in the batch decides its time; see `penstock.events.batch_order`.
+    that its position in the batch decides its time; see `penstock.events.batch_order`. import_id:
+    the import whose line it is.
     """
 
     website_id: WebsiteId
@@ -111,6 +112,7 @@ class NewEvent(NamedTuple):
     clock: ClockReading | None = None
     links_user: bool = True
     batch: object = None
+    import_id: ImportId | None = None
 
 
 class Replay(NamedTuple):
@@ -159,7 +161,8 @@ class DedupeRecord(NamedTuple):
     """The first event with a dedupe key.
 
     visitor_id: None once the visitor was deleted; body_hash is then empty. scope_tag: tag of the
-    visitor's identity scope. created_at_ms: always later than in earlier commits.
+    visitor's identity scope. created_at_ms: always later than in earlier commits. import_id: the
+    import that stored the event.
     """
 
     body_hash: bytes
@@ -167,6 +170,7 @@ class DedupeRecord(NamedTuple):
     visitor_id: VisitorId | None
     scope_tag: int
     created_at_ms: int
+    import_id: ImportId | None = None
 
 
 class Status(StrEnum):
@@ -177,13 +181,15 @@ class Status(StrEnum):
 class Receipt(NamedTuple):
     """The result for an event that is on disk. A duplicate gets the IDs of the first event.
 
-    visitor_id: None for a duplicate whose visitor has been deleted.
+    visitor_id: None for a duplicate whose visitor has been deleted. first_import: the import that
+    stored the first event of a duplicate.
     """
 
     status: Status
     event_id: EventId
     visitor_id: VisitorId | None
     warnings: tuple[Notice, ...] = ()
+    first_import: ImportId | None = None
 
 
 class Rejected(NamedTuple):

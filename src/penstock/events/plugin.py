@@ -15,6 +15,8 @@ from penstock.disk.plugin import DiskRoom
 from penstock.events import routes as event_routes
 from penstock.events.deletions import routes as deletion_routes
 from penstock.events.deletions.service import DeletionService, ReadExports
+from penstock.events.deletions.undos import routes as undo_routes
+from penstock.events.deletions.undos.service import ImportUndoService
 from penstock.events.deletions.worker import ForgetVisitors
 from penstock.events.imports import routes as import_routes
 from penstock.events.imports.dry_runs import routes as dry_run_routes
@@ -47,6 +49,7 @@ class EventsRoom(Room):
     dry_runs: DryRunService
     import_mappings: ImportMappingService
     deletions: DeletionService
+    import_undos: ImportUndoService
     retention: RetentionService
     losses: LossService
     releases: VisitorReleases
@@ -57,6 +60,7 @@ class EventsRoom(Room):
         *dry_run_routes.ROUTES,
         *record_routes(RECORDS),
         *deletion_routes.ROUTES,
+        *undo_routes.ROUTES,
     )
     direct_routes = event_routes.DIRECT_ROUTES
 
@@ -180,6 +184,7 @@ def build(
         dry_runs=imports.dry_runs,
         import_mappings=import_mappings,
         deletions=deletions,
+        import_undos=ImportUndoService(core, websites, shipper, on_requested=deletions.worker.wake),
         retention=RetentionService(websites, deletions, clock),
         losses=LossService(database, warehouse, clock),
         releases=VisitorReleases(database, clock, on_stored=shipper.wake),

@@ -15,7 +15,7 @@ EVENT_COLUMNS = (
     "client_event_id", "occurred_at", "stated_at", "received_at", "session_id",
     "external_session_id", "path", "url", "title", "referrer", "referrer_host", "country", "region",
     "device", "os", "browser", "utm_source", "utm_medium", "utm_campaign", "utm_content",
-    "utm_term", "link", "link_method", "properties", "scalars", "hashes", "verified",
+    "utm_term", "link", "link_method", "properties", "scalars", "hashes", "verified", "import_id",
 )  # fmt: skip
 """Columns of `events` that the intake writes. Rows leave out empty columns."""
 
@@ -61,6 +61,8 @@ def event_row(
         row["user_id"] = event.user_id
     if event.client_event_id is not None:
         row["client_event_id"] = event.client_event_id
+    if event.import_id is not None:
+        row["import_id"] = event.import_id
     if event.verified:
         row["verified"] = True
     if event.properties:

@@ -4,20 +4,32 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import json
-from sqlalchemy import Connection, bindparam, delete, func, insert, select, text, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    and_,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    text,
+    update,
+)
 
 from penstock.base.chunks import chunks
-from penstock.base.ids import VisitorId, WebsiteId
+from penstock.base.ids import ImportId, VisitorId, WebsiteId
 from penstock.events.device_clock import DeviceClock
 from penstock.events.model import DedupeRecord, EventCounts, Target
 from penstock.events.rows import traits_row
 from penstock.identity.model import Alias, IdentityChanges, TraitsChange
-from penstock.metadb.rows import insert_rows, select_rows
+from penstock.metadb.rows import change_rows, insert_rows, select_rows
 from penstock.metadb.tables import (
     daily_events,
     dedupe_keys,
     device_clocks,
     event_counts,
+    imports,
     installation,
     lost_events,
     outbox,
@@ -76,7 +88,17 @@ _DELETE_OLD_COUNTS = delete(daily_events).where(
 )
 
 
-_RECORD = ("body_hash", "event_id", "visitor_id", "scope_tag", "created_at")
+class FoundKeys(NamedTuple):
+    """Dedupe keys. ids: their IDs, in order. up_to: the last ID that was read."""
+
+    ids: Sequence[int]
+    up_to: int
+
+
+UNDONE = "undone"
+"""State of an import that was undone."""
+
+_RECORD = ("body_hash", "event_id", "visitor_id", "scope_tag", "created_at", "import_id")
 """Columns of `DedupeRecord`."""
 
 
@@ -94,6 +116,37 @@ def add_dedupe_records(connection: Connection, records: Mapping[bytes, DedupeRec
         ("key", *_RECORD),
         [(key, *record) for key, record in sorted(records.items())],
     )
+
+
+def undone_imports(
+    connection: Connection, import_ids: Collection[ImportId], *, lock: bool = False
+) -> set[ImportId]:
+    """Return those of the imports that were undone.
+
+    lock: whether none of the others can be undone before the transaction ends.
+    """
+    if not import_ids:
+        return set()
+    c = imports.c
+    query = select(c.id, c.state).where(c.id.in_(import_ids)).order_by(c.id)
+    rows = connection.execute(query.with_for_update(read=True) if lock else query)
+    return {ImportId(import_id) for import_id, state in rows if state == UNDONE}
+
+
+def remove_keys(connection: Connection, keys: Collection[bytes]) -> None:
+    change_rows(connection, "DELETE FROM dedupe_keys", {}, "key", sorted(keys))
+
+
+def import_keys(
+    connection: Connection, import_id: ImportId, after: int, up_to: int, limit: int
+) -> FoundKeys:
+    """Find the import's keys among the next `limit` dedupe keys with IDs in (after, up_to].
+
+    Keys of deleted visitors are left out, so that the visitors' events are never stored again.
+    """
+    c = dedupe_keys.c
+    condition = and_(c.import_id == import_id, c.visitor_id.is_not(None))
+    return _find_keys(connection, condition, after, up_to, limit)
 
 
 def put_in_outbox(
@@ -312,13 +365,6 @@ def highest_ids(connection: Connection) -> HighestIds:
     )
 
 
-class VisitorKeys(NamedTuple):
-    """Dedupe keys of visitors. ids: their IDs, in order. up_to: the last ID that was read."""
-
-    ids: Sequence[int]
-    up_to: int
-
-
 def keys_of_visitors(
     connection: Connection,
     tag: int,
@@ -326,21 +372,31 @@ def keys_of_visitors(
     after: int,
     up_to: int,
     limit: int,
-) -> VisitorKeys:
+) -> FoundKeys:
     """Find the visitors' keys among the next `limit` dedupe keys with IDs in (after, up_to].
 
     The search follows the primary key: an index by visitor would cost the intake more than reading
     all keys costs a deletion. tag: tag of the visitors' identity scope.
     """
     c = dedupe_keys.c
+    condition = and_(c.scope_tag == tag, c.visitor_id.in_(visitor_ids))
+    return _find_keys(connection, condition, after, up_to, limit)
+
+
+def _find_keys(
+    connection: Connection, condition: ColumnElement[bool], after: int, up_to: int, limit: int
+) -> FoundKeys:
+    c = dedupe_keys.c
     first: int | None = connection.execute(select(func.min(c.id)).where(c.id > after)).scalar()
     if first is None or first > up_to:
-        return VisitorKeys((), up_to)
+        return FoundKeys((), up_to)
     last = min(first + limit - 1, up_to)
-    ids = select(c.id).where(
-        c.id.between(first, last), c.scope_tag == tag, c.visitor_id.in_(visitor_ids)
-    )
-    return VisitorKeys(connection.execute(ids.order_by(c.id)).scalars().all(), last)
+    ids = select(c.id).where(c.id.between(first, last), condition)
+    return FoundKeys(connection.execute(ids.order_by(c.id)).scalars().all(), last)
+
+
+def remove_keys_by_id(connection: Connection, key_ids: Sequence[int]) -> int:
+    return change_rows(connection, "DELETE FROM dedupe_keys", {}, "id", key_ids)
 
 
 def clear_keys(connection: Connection, key_ids: Sequence[int]) -> None:

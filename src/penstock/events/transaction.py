@@ -7,7 +7,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from penstock.base.calendar import utc_day
-from penstock.base.ids import EventId, WebsiteId, new_ids
+from penstock.base.ids import EventId, ImportId, WebsiteId, new_ids
 from penstock.events import store
 from penstock.events.batch_order import VisitorKey, VisitorTimes, order_batches
 from penstock.events.device_clock import DeviceClock, clock_after, device_key, error_by_device
@@ -49,7 +49,9 @@ _TRUST = {
 
 Item = NewEvent | Replay | Claim | Refusal
 Outcome = Receipt | Rejected | Resolution | None
-"""The result for an item. None for a refusal, and for a replay whose entry no longer exists."""
+"""The result for an item. None for a refusal, for a replay whose entry no longer exists, and for a
+line of an import that was undone.
+"""
 
 
 class Stored(NamedTuple):
@@ -98,6 +100,9 @@ def store_items(
         for index, item in enumerate(items)
         if isinstance(item, NewEvent) or (isinstance(item, Replay) and index in indexes)
     }
+    undone = _undone_imports(connection, items)
+    if undone:
+        events = {index: event for index, event in events.items() if event.import_id not in undone}
     known = _known_records(connection, events.values(), earlier_until_ms)
     new_indexes = _indexes_of_new_events(events, known)
     faults, keys = property_keys.faults(connection, [events[index] for index in new_indexes])
@@ -107,7 +112,11 @@ def store_items(
         if fault is not None
     }
     events.update(_by_device_clocks(connection, items, new_indexes, now_ms))
-    claims = {index: item for index, item in enumerate(items) if isinstance(item, Claim)}
+    claims = {
+        index: item
+        for index, item in enumerate(items)
+        if isinstance(item, Claim) and item.import_id not in undone
+    }
     new_indexes = sorted([*(index for index in new_indexes if index not in outcomes), *claims])
     resolutions, identity_changes = identity.resolve(
         connection,
@@ -139,7 +148,12 @@ def store_items(
         rows.append(event_row(event, event_id, resolution.visitor_id, times.by_index.get(index)))
         if event.dedupe_key is not None:
             new_records[event.dedupe_key] = DedupeRecord(
-                event.body_hash, event_id, resolution.visitor_id, scope_tag(event.scope_id), id_ms
+                event.body_hash,
+                event_id,
+                resolution.visitor_id,
+                scope_tag(event.scope_id),
+                id_ms,
+                event.import_id,
             )
     store.add_dedupe_records(connection, new_records)
     store.put_in_outbox(connection, rows, identity_changes, now_ms)
@@ -164,21 +178,51 @@ def store_items(
 def _known_records(
     connection: Connection, events: Collection[NewEvent], earlier_until_ms: int
 ) -> dict[bytes, DedupeRecord]:
-    """Read the records of the events' dedupe keys, including records under earlier keys."""
+    """Read the records of the events' dedupe keys, including records under earlier keys.
+
+    Removes records of undone imports. Their events are removed too.
+    """
     keys = [event.dedupe_key for event in events if event.dedupe_key is not None]
     if not earlier_until_ms:
-        return store.dedupe_records(connection, keys)
+        return _without_undone(connection, store.dedupe_records(connection, keys))
     earlier = {
         event.dedupe_key: event.earlier_dedupe_key
         for event in events
         if event.dedupe_key is not None and event.earlier_dedupe_key is not None
     }
     known = store.dedupe_records(connection, [*keys, *earlier.values()])
+    known = _without_undone(connection, known)
     for key, earlier_key in earlier.items():
         record = known.get(earlier_key)
         if record is not None and record.created_at_ms <= earlier_until_ms:
             known.setdefault(key, record)
     return known
+
+
+def _without_undone(
+    connection: Connection, known: dict[bytes, DedupeRecord]
+) -> dict[bytes, DedupeRecord]:
+    import_ids = {record.import_id for record in known.values() if record.import_id is not None}
+    undone = store.undone_imports(connection, import_ids)
+    if not undone:
+        return known
+    removed = {
+        key
+        for key, record in known.items()
+        if record.import_id in undone and record.visitor_id is not None
+    }
+    store.remove_keys(connection, removed)
+    return {key: record for key, record in known.items() if key not in removed}
+
+
+def _undone_imports(connection: Connection, items: Sequence[Item]) -> set[ImportId | None]:
+    """Return the imports that were undone while their last lines waited for this transaction."""
+    import_ids = {
+        item.import_id
+        for item in items
+        if isinstance(item, NewEvent | Claim) and item.import_id is not None
+    }
+    return {*store.undone_imports(connection, import_ids, lock=True)}
 
 
 def _by_device_clocks(
@@ -227,7 +271,14 @@ def _indexes_of_new_events(events: Mapping[int, NewEvent], known: Collection[byt
 
 def _claim(event: NewEvent) -> Claim:
     user_id = event.user_id if event.links_user else None
-    return Claim(event.scope_id, event.visitor_id, user_id, None, _TRUST[event.source])
+    return Claim(
+        event.scope_id,
+        event.visitor_id,
+        user_id,
+        None,
+        _TRUST[event.source],
+        import_id=event.import_id,
+    )
 
 
 def _repeat_outcome(
@@ -246,11 +297,12 @@ def _repeat_outcome(
             if isinstance(outcome, Rejected) and events[index].dedupe_key == event.dedupe_key
         )
     if first.visitor_id is None:
-        return Receipt(Status.DUPLICATE, first.event_id, None, (*event.warnings, DELETED))
+        warnings = (*event.warnings, DELETED)
+        return Receipt(Status.DUPLICATE, first.event_id, None, warnings, first.import_id)
     warnings = (
         event.warnings if first.body_hash == event.body_hash else (*event.warnings, BODY_DIFFERS)
     )
-    return Receipt(Status.DUPLICATE, first.event_id, first.visitor_id, warnings)
+    return Receipt(Status.DUPLICATE, first.event_id, first.visitor_id, warnings, first.import_id)
 
 
 _ACCEPTED = EventCounts(received=1, waiting=1)

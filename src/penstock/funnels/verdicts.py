@@ -199,8 +199,14 @@ def largest_loss(aggregate: AggregateRecord) -> StepRecord | None:
     """Return the step after which most settled units dropped off; None if too few are settled."""
     if aggregate.settled < MIN_UNITS:
         return None
-    step = max(aggregate.steps, key=lambda step: step.dropped_off)
-    return step if step.dropped_off else None
+    steps = aggregate.steps
+    step = max(steps, key=lambda step: settled_loss(steps, step.step))
+    return step if settled_loss(steps, step.step) else None
+
+
+def settled_loss(steps: Sequence[StepRecord], step: int) -> int:
+    """Return the settled units that reached a step and no later one."""
+    return steps[step - 1].settled - steps[step].settled if step < len(steps) else 0
 
 
 def _completion(report: ResultsRecord, earlier: ResultsRecord | None) -> list[PhraseRecord]:
@@ -236,14 +242,18 @@ def _loss(
     """
     if loss is None:
         return []
-    lost, step = _units(report, loss.dropped_off), loss.step
-    units = _phrase(lost, ShownBy.UNITS, step=step, outcome="droppedOff")
+    step, lost = loss.step, settled_loss(report.aggregate.steps, loss.step)
+    # Visitors who dropped off and may still complete are not among the lost ones.
+    only_settled = {} if lost == loss.dropped_off else {"settled": "true"}
+    units = _phrase(
+        _units(report, lost), ShownBy.UNITS, step=step, outcome="droppedOff", **only_settled
+    )
     gap = _phrase(_gap_words(report.aggregate.steps, step), ShownBy.DRIVERS, step=step)
     if len(report.aggregate.steps) > 2:
         phrases = [PhraseRecord(text="The largest loss is "), gap, PhraseRecord(text=": "), units]
     else:
         phrases = [units, PhraseRecord(text=" dropped off "), gap]
-    group = _most_of_the_loss(loss, groups)
+    group = _most_of_the_loss(loss, lost, groups)
     if group is not None:
         shown = _phrase(group.words, ShownBy.RESULTS, cohort={group.name: group.value})
         phrases += [PhraseRecord(text=", mostly with "), shown]
@@ -258,17 +268,17 @@ def _gap_words(steps: Sequence[StepRecord], step: int) -> str:
     return f"from step {step} to {step + 1}" if len(steps) > 2 else "between the two steps"
 
 
-def _most_of_the_loss(loss: StepRecord, groups: Sequence[_Group]) -> _Group | None:
+def _most_of_the_loss(loss: StepRecord, lost: int, groups: Sequence[_Group]) -> _Group | None:
     """Return the value that more than half of the lost units have, and that loses more than the
-    others. If several do, return the value that differs most.
+    others. If several do, return the value that differs most. lost: number of lost units.
     """
     standing_out = []
     for group in groups:
         others = loss.settled - group.at_risk
-        if 2 * group.lost <= loss.dropped_off or min(group.at_risk, others) < MIN_UNITS:
+        if 2 * group.lost <= lost or min(group.at_risk, others) < MIN_UNITS:
             continue
         own = Share(group.lost, group.at_risk)
-        rest = Share(loss.dropped_off - group.lost, others)
+        rest = Share(lost - group.lost, others)
         if newcombe_interval(own, rest)[0] > 0:
             standing_out.append((own.rate - rest.rate, group))
     return max(standing_out, key=lambda pair: pair[0])[1] if standing_out else None
@@ -333,7 +343,7 @@ def _groups(cohorts: Sequence[CohortRecord], loss: StepRecord | None) -> list[_G
             members.setdefault((name, tagged(value)), []).append(cohort)
     groups = []
     for (name, _), same in members.items():
-        steps = [] if loss is None else [cohort.steps[loss.step - 1] for cohort in same]
+        own = [] if loss is None else [(cohort, loss.step) for cohort in same]
         settled = sum(cohort.settled for cohort in same)
         completed = sum(cohort.completed - cohort.early_completions for cohort in same)
         groups.append(
@@ -341,8 +351,8 @@ def _groups(cohorts: Sequence[CohortRecord], loss: StepRecord | None) -> list[_G
                 name,
                 same[0].cohort[name],
                 Share(completed, settled) if settled else None,
-                lost=sum(step.dropped_off for step in steps),
-                at_risk=sum(step.settled for step in steps),
+                lost=sum(settled_loss(cohort.steps, step) for cohort, step in own),
+                at_risk=sum(cohort.steps[step - 1].settled for cohort, step in own),
             )
         )
     return groups

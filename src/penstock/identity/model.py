@@ -6,7 +6,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from penstock.base.ids import ScopeId, VisitorId, WebsiteId
+from penstock.base.ids import ImportId, ScopeId, VisitorId, WebsiteId
 
 
 class Notice(NamedTuple):
@@ -53,6 +53,7 @@ class Claim(NamedTuple):
     """The IDs in an event or an identify call, as sent. At least one of them is set.
 
     traits: None if the call has none. website_id: the website of an identify call; None for events.
+    import_id: the import whose line states it.
     """
 
     scope_id: ScopeId
@@ -61,6 +62,7 @@ class Claim(NamedTuple):
     traits: StatedTraits | None = None
     trust: Trust = Trust.BACKEND
     website_id: WebsiteId | None = None
+    import_id: ImportId | None = None
 
 
 class Resolution(NamedTuple):

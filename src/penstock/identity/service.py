@@ -6,6 +6,8 @@ from sqlalchemy import Connection
 
 from penstock.base.ids import VisitorId, new_id
 from penstock.identity import store
+from penstock.identity.imports import store as imports
+from penstock.identity.imports import undoing
 from penstock.identity.model import Claim, IdentityChanges, Resolution
 from penstock.identity.releases import store as open_releases
 from penstock.identity.removal import store as removal
@@ -16,6 +18,9 @@ close_release = open_releases.close
 forget = removal.forget
 forget_absorbed = removal.forget_absorbed
 visitor_ids = removal.visitor_ids
+undo_some = undoing.undo_some
+undone_parts = undoing.PARTS
+stated_counts = imports.counts
 release_some = store.release_some
 
 
@@ -39,5 +44,8 @@ def resolve(
         for index, claim in enumerate(claims)
     ]
     resolver = store.load(connection, list(dict(zip(keys, claims, strict=True)).values()))
+    before = dict(resolver.visitors)
     resolutions = resolver.resolve_all(claims, keys, lambda: VisitorId(new_id("vis", now_ms)))
-    return resolutions, store.save(connection, resolver, now_ms)
+    changes = store.save(connection, resolver, now_ms)
+    imports.note(connection, claims, resolutions, resolver, before, now_ms)
+    return resolutions, changes

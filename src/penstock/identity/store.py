@@ -54,7 +54,7 @@ _UPDATE_TRAITS = (
 )
 _STATEMENTS = json.Decoder(dict[str, dict[str, Statement]])
 _select_and_lock = partial(select_rows, lock=True)
-_RELEASE_VISITOR = (
+RELEASE_VISITOR = (
     f"UPDATE visitors SET canonical_id = visitor_id, user_id = NULL, trust = {Trust.NONE.value}"  # noqa: S608
 )
 
@@ -434,7 +434,7 @@ def release_some(connection: Connection, now_ms: int, number: int) -> list[Alias
         VisitorId(own_id) for (_, own_id), each in locked.items() if each.canonical_id == head
     ]
     moves = [Move(scope, own_id, head, own_id, user_id) for own_id in own_ids]
-    change_rows(connection, _RELEASE_VISITOR, {"scope_id": scope}, "visitor_id", own_ids)
+    change_rows(connection, RELEASE_VISITOR, {"scope_id": scope}, "visitor_id", own_ids)
     aliases = save_moves(connection, moves, now_ms)
     # This also removes merges of visitors that others have absorbed in the meantime.
     open_releases.remove_merges(connection, [merge_id for merge_id, _ in ended])

@@ -13,7 +13,7 @@ trait:
 If two values have the same time, the value whose JSON text comes first holds.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from msgspec import json
@@ -64,25 +64,73 @@ def trait_times(statements: Statements) -> dict[str, int]:
     return {name: _current(own).at_ms for name, own in statements.items()}
 
 
-def other_values(statements: Statements) -> Iterator[tuple[str, Statement]]:
-    """Yield the traits and values that do not hold, but are stored because they may hold again."""
+def other_values(
+    statements: Statements, of_imports: Collection[Statements] = ()
+) -> Iterator[tuple[str, Statement]]:
+    """Yield the traits and values that do not hold, but are stored because they may hold again.
+
+    of_imports: what imports stated.
+    """
     for name, own in statements.items():
         for statement in own.values():
             if statement is not _current(own) and statement.value is not None:
                 yield name, statement
+    for imported in of_imports:
+        for name, own in imported.items():
+            for statement in own.values():
+                is_known = statement in statements.get(name, {}).values()
+                if statement.value is not None and not is_known:
+                    yield name, statement
+
+
+def that_may_hold(stated: Statements, statements: Statements) -> Statements:
+    """Leave out what an import has stated and can never hold again.
+
+    statements: what is known about the user's traits. It has another value of the same kind if an
+    import replaced the value, which holds again if that import is undone.
+    """
+    remaining = {
+        name: {kind: each for kind, each in own.items() if kind in statements.get(name, {})}
+        for name, own in stated.items()
+    }
+    return {name: own for name, own in remaining.items() if own}
+
+
+def without_import(
+    statements: Statements, own: Statements, others: Collection[Statements]
+) -> Statements:
+    """Return what is known about a user's traits without what an import has stated.
+
+    own: what the import stated. others: what other imports stated.
+    """
+    after = dict(statements)
+    for name, stated in own.items():
+        known = dict(statements.get(name, {}))
+        for kind in (IMPORTED, ONCE):
+            if kind in known and known[kind] == stated.get(kind):
+                del known[kind]
+                for other in (each[name] for each in others if name in each):
+                    if kind in other and (
+                        kind not in known or _holds(kind, other[kind], known[kind])
+                    ):
+                        known[kind] = other[kind]
+        after[name] = _still_needed(known)
+    return {name: known for name, known in after.items() if known}
 
 
 def _still_needed(own: dict[str, Statement]) -> dict[str, Statement]:
     """Leave out values that can never hold again, because they may be data that a person had
     removed.
 
+    A live value holds again if the import that replaced it is undone, unless the import removed it.
     The trust of an old live statement still decides about later ones.
     """
     live, imported = own.get(LIVE), own.get(IMPORTED)
     if live is None and imported is None:
         return own
     if live is not None and imported is not None and imported.at_ms > live.at_ms:
-        return {LIVE: live._replace(value=None), IMPORTED: imported}
+        is_removed = imported.value is None
+        return {LIVE: live._replace(value=None) if is_removed else live, IMPORTED: imported}
     if live is not None and live.trust >= Trust.BACKEND:
         return {LIVE: live}
     return {kind: statement for kind, statement in own.items() if kind != ONCE}

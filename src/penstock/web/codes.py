@@ -142,7 +142,11 @@ too_many_destinations   409 The workspace has exports to the maximum number of d
   Forget one.
 too_many_secrets        409 Too many signing secrets of one provider are valid. Revoke earlier ones
   with previousValidSeconds 0.
-import_not_finished     409 The import is not finished, so its gap cannot be dismissed yet.
+import_not_finished     409 The import is not finished, so it cannot be undone, and its gap cannot
+  be dismissed yet.
+import_undone           409 The import was undone before, so nothing of it is left to count.
+import_not_undoable     409 The import began with a version that did not record what each import
+  stores. Delete its period, or import into a new website.
 import_finished         409 The import is finished, so it cannot be started or cancelled.
 too_many_dry_runs       409 Too many files of imports wait for their start. Start or cancel one; the
   detail names it.

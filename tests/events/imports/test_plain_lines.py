@@ -85,7 +85,9 @@ def lines(draw: Callable[[st.SearchStrategy[Any]], Any]) -> bytes:
 
 
 FILES = st.lists(lines() | lines() | lines() | BROKEN, min_size=1, max_size=60)
-_OF_ONE_IMPORT = ("event_id", "received_at", "website_id", "scope_id", "visitor_key")
+_OF_ONE_IMPORT = (
+    "event_id", "received_at", "website_id", "scope_id", "visitor_key", "import_id"
+)  # fmt: skip
 
 
 def with_usual_names(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

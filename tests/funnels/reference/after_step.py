@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from tests.funnels.reference.history import Event
-from tests.funnels.reference.report import Unit, Units, is_open, unit_event
+from tests.funnels.reference.report import Unit, Units, is_settled, unit_event
 from tests.funnels.reference.runs import Run
 
 
@@ -47,7 +47,7 @@ def compared_units(
     window_ms = units.funnel.window_ms
     compared = {}
     for unit, run in runs.items():
-        if run.reached < step or run.is_excluded or is_open(units, run, evaluated_at_ms):
+        if run.reached < step or run.is_excluded or not is_settled(units, run, evaluated_at_ms):
             continue
         since_ms = run.done_ms[step - 1]
         until_ms = since_ms + within_ms

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -53,7 +54,7 @@ class Units:
     ) -> dict[Unit, Run]:
         """The run of each unit that entered in a period.
 
-        settled_at_ms: leave out units whose window is open at this time.
+        settled_at_ms: leave out units that are not settled at this time.
         """
         runs: dict[Unit, Run | None] = {
             unit: counted_run(self.funnel, own, start_ms, end_ms)
@@ -66,12 +67,12 @@ class Units:
                 for run in all_runs(self.funnel, own)
                 if (start_ms is None or start_ms <= run.entry_ms)
                 and (end_ms is None or run.entry_ms < end_ms)
-                and run.entry.passes
+                and run.passes
             }
         return {
             unit: run
             for unit, run in runs.items()
-            if run is not None and (settled_at_ms is None or not is_open(self, run, settled_at_ms))
+            if run is not None and (settled_at_ms is None or is_settled(self, run, settled_at_ms))
         }
 
     def history(self, unit: Unit) -> Sequence[UnitEvent]:
@@ -202,7 +203,13 @@ def funnel_of(definition: Json) -> Funnel:
         definition["countingUnit"] == "attempt",
         definition["equalTimes"] == "inStepOrder",
         definition["repeat"],
+        [partial(holds, item) for item in definition["entryFilters"]]
+        + [partial(fails, item) for item in definition["internalTraffic"]],
     )
+
+
+def fails(item: Json, value: Value) -> bool:
+    return not holds(item, value)
 
 
 def unit_event(definition: Json, event: Event) -> UnitEvent:
@@ -222,11 +229,9 @@ def unit_event(definition: Json, event: Event) -> UnitEvent:
             for row in definition["steps"]
         ),
         values=tuple(value_of(event, key) for key in definition["breakdownProperties"]),
-        passes=all(
-            holds(item, value_of(event, item["property"])) for item in definition["entryFilters"]
-        )
-        and not any(
-            holds(item, value_of(event, item["property"])) for item in definition["internalTraffic"]
+        compared=tuple(
+            value_of(event, item["property"])
+            for item in (*definition["entryFilters"], *definition["internalTraffic"])
         ),
     )
 
@@ -351,10 +356,12 @@ def aggregate(units: Units, counted: Mapping[Unit, Run], evaluated_at_ms: int) -
     excluded = [run for run in runs if run.is_excluded]
     eligible = [run for run in runs if not run.is_excluded]
     unfinished = [run for run in eligible if run.reached < count]
-    pending = [run for run in unfinished if is_open(units, run, evaluated_at_ms)]
-    dropped = [run for run in unfinished if not is_open(units, run, evaluated_at_ms)]
+    pending = [run for run in unfinished if has_open_window(units, run, evaluated_at_ms)]
+    dropped = [run for run in unfinished if not has_open_window(units, run, evaluated_at_ms)]
+    open_runs = [run for run in runs if may_complete(units, run, evaluated_at_ms)]
+    bounded = len(eligible) + sum(run.is_excluded for run in open_runs)
     durations_ms = [run.done_ms[-1] - run.entry_ms for run in completed]
-    settled = [run for run in eligible if not is_open(units, run, evaluated_at_ms)]
+    settled = [run for run in eligible if is_settled(units, run, evaluated_at_ms)]
     won = [run for run in settled if run.reached == count]
     counts = [sum(run.reached >= step for run in runs) for step in range(1, count + 1)]
     left = [sum(run.reached >= step for run in eligible) for step in range(1, count + 1)]
@@ -367,13 +374,13 @@ def aggregate(units: Units, counted: Mapping[Unit, Run], evaluated_at_ms: int) -
         "conversionRate": rate(len(completed), len(eligible)),
         "settled": len(settled),
         "settledRate": rate(len(won), len(settled)),
-        "earlyCompletions": sum(is_open(units, run, evaluated_at_ms) for run in completed),
+        "earlyCompletions": sum(has_open_window(units, run, evaluated_at_ms) for run in completed),
         "finalRate": (
             {
-                "lower": rate(len(completed), len(eligible)),
-                "upper": rate(len(completed) + len(pending), len(eligible)),
+                "lower": rate(len(completed), bounded),
+                "upper": rate(len(completed) + len(open_runs), bounded),
             }
-            if pending
+            if open_runs
             else None
         ),
         "medianCompletionMinutes": median(durations_ms) / 60_000 if durations_ms else None,
@@ -428,10 +435,24 @@ def identity(units: Units, row: Row) -> dict[str, Any]:
     return {"type": saved["type"], "value": saved["value"], **named}
 
 
-def is_open(units: Units, run: Run, evaluated_at_ms: int) -> bool:
+def has_open_window(units: Units, run: Run, evaluated_at_ms: int) -> bool:
     """Whether a run's conversion window is open, including its last millisecond."""
     window_ms = units.funnel.window_ms
     return window_ms is None or evaluated_at_ms <= run.entry_ms + window_ms
+
+
+def may_complete(units: Units, run: Run, evaluated_at_ms: int) -> bool:
+    """Whether the unit of a run is open: it has not completed, and an entry of it still may."""
+    return run.reached < len(units.funnel.steps) and any(
+        has_open_window(units, entry, evaluated_at_ms) and not entry.is_excluded
+        for entry in (run, *run.others)
+    )
+
+
+def is_settled(units: Units, run: Run, evaluated_at_ms: int) -> bool:
+    """Whether the window of a run has ended, and its unit is not open."""
+    has_ended = not has_open_window(units, run, evaluated_at_ms)
+    return has_ended and not may_complete(units, run, evaluated_at_ms)
 
 
 def rate(part: int, whole: int) -> float | None:

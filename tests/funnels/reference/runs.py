@@ -5,8 +5,9 @@ one for step 1 and one for later steps. Both are the event's time, unless that t
 whole second. In that case, the instant for later steps comes after everything else in the second.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tests.funnels.reference.matching import Value
 
@@ -37,7 +38,8 @@ class Funnel:
     """The parts of a definition that affect a single unit. window_ms: None if there is no limit.
 
     in_step_order: whether events of equal times count in the order of the steps. counts_runs:
-    whether every run of a visitor counts.
+    whether every run of a visitor counts. conditions: those of the request on entry values; each
+    is about one of `UnitEvent.compared`.
     """
 
     rows: Sequence[Row]
@@ -45,6 +47,7 @@ class Funnel:
     counts_attempts: bool
     in_step_order: bool = False
     counts_runs: bool = False
+    conditions: Sequence[Callable[[Value], bool]] = ()
 
     @property
     def steps(self) -> list[Row]:
@@ -61,7 +64,7 @@ class UnitEvent:
 
     number: its usable sequence number. is_invalid: whether the sequence property has an unusable
     value. satisfied: for each row, the positions of the matches that the event satisfies. values:
-    values of the breakdown properties. passes: whether the event passes the filters of the request.
+    values of the breakdown properties. compared: values that the conditions are about.
     """
 
     id: str
@@ -71,7 +74,7 @@ class UnitEvent:
     is_invalid: bool
     satisfied: tuple[tuple[int, ...], ...]
     values: tuple[Value, ...]
-    passes: bool = True
+    compared: tuple[Value, ...] = ()
 
     @property
     def last_ms(self) -> int:
@@ -93,6 +96,28 @@ class UnitEvent:
     def is_required(self, funnel: Funnel) -> bool:
         """Whether the event matches a required step."""
         return any(self.satisfied[step.position] for step in funnel.steps)
+
+    def rank(self, funnel: Funnel, step: Row) -> Any:
+        """Sort key among events that could serve a step at the same time: the fewest later rows
+        first, then the first match. Then the rows and values that the funnel reads decide, and
+        events that are equal in them are interchangeable. Events with equal numbers have no rank.
+        """
+        if self.number is not None:
+            return ()
+        rows = [row for row in funnel.rows if not row.is_diagnostic]
+        later = [row for row in rows if row.position > step.position]
+        bits, size = 0, 0
+        for row in funnel.rows:
+            if not row.is_diagnostic:
+                bits |= sum(1 << (size + part) for part in self.satisfied[row.position])
+            size += row.size
+        return (
+            sum(bool(self.satisfied[row.position]) for row in later),
+            min(self.satisfied[step.position], default=0),
+            bits,
+            self.is_whole_second,
+            tuple(("", "") if value is None else value for value in self.values),
+        )
 
     def excludes(self, funnel: Funnel, reached: int) -> bool:
         """Whether the event excludes a unit that has completed `reached` steps, but not all."""
@@ -117,9 +142,14 @@ class Position:
     def __lt__(self, other: "Position") -> bool:
         return self._key() < other._key()
 
-    def _key(self) -> tuple[Instant, bool, int, str]:
+    @property
+    def known_order(self) -> tuple[Instant, bool, int]:
+        """Sort key without the event ID: nothing orders the events with equal keys."""
         number = self.event.number
-        return self.instant, number is None, number or 0, self.event.id
+        return self.instant, number is None, number or 0
+
+    def _key(self) -> tuple[tuple[Instant, bool, int], str]:
+        return self.known_order, self.event.id
 
     def proves(self, earlier: "Position") -> bool:
         """Whether this position is proven to come after an earlier one."""
@@ -133,17 +163,19 @@ class Position:
 class Run:
     """The progress of a unit after one entry.
 
-    began: the events that filled step 1. values: the cohort. by_agreement: whether the order of
+    began: the events that filled step 1. values: the cohort. passes: whether its entry values meet
+    the conditions of the request. by_agreement: whether the order of
     several first events was unknown. done_ms: when each step was completed. options: for each
     completed step, the matches that count. accepted: events after the entry that fulfilled part of
     a step. excluded_by: the event that excluded the unit, if any. assumed: accepted events whose
     order is not proven. ended: position of the event that completed or excluded the run; None if
-    only the end of its window ends it.
+    only the end of its window ends it. others: the runs of a visitor's other entries.
     """
 
     entry: UnitEvent
     began: list[UnitEvent]
     values: tuple[Value, ...]
+    passes: bool
     by_agreement: bool
     done_ms: list[int]
     options: list[set[int]]
@@ -153,6 +185,7 @@ class Run:
     excluded_by: UnitEvent | None = None
     assumed: list[UnitEvent] = field(default_factory=list)
     ended: Position | None = None
+    others: list["Run"] = field(default_factory=list)
 
     @property
     def is_excluded(self) -> bool:
@@ -181,10 +214,13 @@ def counted_run(
         for run in all_runs(funnel, events)
         if (start_ms is None or start_ms <= run.entry_ms)
         and (end_ms is None or run.entry_ms < end_ms)
-        and run.entry.passes
+        and run.passes
     ]
     # `max` returns the first of equal runs
-    return max(inside, key=lambda run: (run.reached, not run.is_excluded), default=None)
+    best = max(inside, key=lambda run: (run.reached, not run.is_excluded), default=None)
+    if best is not None:
+        best.others = [run for run in inside if run is not best]
+    return best
 
 
 def all_runs(funnel: Funnel, events: Sequence[UnitEvent]) -> Iterator[Run]:
@@ -193,7 +229,15 @@ def all_runs(funnel: Funnel, events: Sequence[UnitEvent]) -> Iterator[Run]:
     If every run counts, a run begins only with events that are proven to come after the end of the
     run before it.
     """
-    positions = sorted(Position(event.start, event) for event in events)
+    step = funnel.steps[0]
+    positions = sorted(
+        (Position(event.start, event) for event in events),
+        key=lambda position: (
+            *position.known_order,
+            position.event.rank(funnel, step),
+            position.event.id,
+        ),
+    )
     if not funnel.counts_runs:
         yield from runs_from(funnel, events, positions)
         return
@@ -271,14 +315,21 @@ def begin(
     ]
     numbers = [event.number for event in rivals]
     is_ordered = len(rivals) == 1 or (None not in numbers and len(set(numbers)) == len(numbers))
-    values = entry.values
+    values, compared = entry.values, entry.compared
     if not is_ordered:
-        values = tuple(
-            value if all(rival.values[position] == value for rival in rivals) else None
-            for position, value in enumerate(entry.values)
-        )
+        values = agreed([rival.values for rival in rivals])
+        compared = agreed([rival.compared for rival in rivals])
+    passes = all(holds(value) for holds, value in zip(funnel.conditions, compared, strict=True))
     began = list(parts.values())
-    return Run(entry, began, values, not is_ordered, [entry.at_ms], [set(parts)])
+    return Run(entry, began, values, passes, not is_ordered, [entry.at_ms], [set(parts)])
+
+
+def agreed(values: Sequence[tuple[Value, ...]]) -> tuple[Value, ...]:
+    """The values on which several events agree; None for the others."""
+    return tuple(
+        each[0] if all(value == each[0] for value in each) else None
+        for each in zip(*values, strict=True)
+    )
 
 
 def follow(funnel: Funnel, events: Sequence[UnitEvent], run: Run) -> None:
@@ -292,9 +343,11 @@ def follow(funnel: Funnel, events: Sequence[UnitEvent], run: Run) -> None:
     last_number = numbers[-1] if numbers else None
     last = entry = Position(run.entry.start, run.entry)
     filled: dict[int, UnitEvent] = {}
-    note_ties_before(funnel, reading, run, last, used)
-    for position in reading_order(funnel, reading, entry):
+    read = [position for position in reading if position < entry]
+    note_ties_before(funnel, read, run, last, used)
+    for position in reading_order(funnel, reading, entry, run):
         event = position.event
+        read.append(position)
         if run.reached == len(steps):
             return
         step = steps[run.reached]
@@ -338,24 +391,55 @@ def follow(funnel: Funnel, events: Sequence[UnitEvent], run: Run) -> None:
                 run.options.append(set(filled))
                 last, filled = position, {}
                 run.ended = last if run.reached == len(steps) else None
-                note_ties_before(funnel, reading, run, last, used)
+                note_ties_before(funnel, read, run, last, used)
 
 
 def reading_order(
-    funnel: Funnel, reading: Sequence[Position], entry: Position
+    funnel: Funnel, reading: Sequence[Position], entry: Position, run: Run
 ) -> Iterator[Position]:
-    """Yield the positions that follow an entry.
+    """Yield the positions that follow an entry. The rank of the awaited step orders events that
+    nothing else orders.
 
-    In step order, the events of one instant are read again and again, as each may be accepted after
-    another was. This includes the instant of the entry.
+    In step order, the events of one instant are read again whenever a step was completed. This
+    includes the instant of the entry. Exclusions without a number are read before other events
+    without one.
     """
-    if not funnel.in_step_order:
-        yield from (position for position in reading if not position < entry)
+    if funnel.in_step_order:
+        yield from reading_in_step_order(funnel, reading, entry, run)
         return
+    following = [position for position in reading if not position < entry]
+    for known_order in sorted({position.known_order for position in following}):
+        waiting = [position for position in following if position.known_order == known_order]
+        while waiting and run.reached < len(funnel.steps):
+            step = funnel.steps[run.reached]
+            first = min(waiting, key=lambda own: (own.event.rank(funnel, step), own.event.id))
+            waiting.remove(first)
+            yield first
+
+
+def reading_in_step_order(
+    funnel: Funnel, reading: Sequence[Position], entry: Position, run: Run
+) -> Iterator[Position]:
     for instant in sorted({position.instant for position in reading}):
-        if instant >= entry.instant:
-            together = [position for position in reading if position.instant == instant]
-            yield from together * (len(together) + 1)
+        if instant < entry.instant:
+            continue
+        together = [position for position in reading if position.instant == instant]
+        reached = 0
+        while reached != run.reached and run.reached < len(funnel.steps):
+            reached = run.reached
+            step = funnel.steps[reached]
+            for position in sorted(
+                together,
+                key=lambda own: (
+                    *own.known_order,
+                    own.event.number is None and not own.event.excludes(funnel, reached),
+                    own.event.rank(funnel, step),
+                    own.event.id,
+                ),
+            ):
+                yield position
+                if run.reached != reached:
+                    break
 
 
 def is_unordered(position: Position, last: Position) -> bool:
@@ -408,10 +492,10 @@ def is_late(funnel: Funnel, run: Run, event: UnitEvent) -> bool:
 
 
 def note_ties_before(
-    funnel: Funnel, reading: Sequence[Position], run: Run, last: Position, used: list[UnitEvent]
+    funnel: Funnel, read: Sequence[Position], run: Run, last: Position, used: list[UnitEvent]
 ) -> None:
     """Count unordered ties among the events that share the last step's instant and were read before
-    it.
+    it. read: the positions that were read so far.
 
     Such an event is a tie if it matches the next step or would exclude the unit before it,
     fulfilled no step, and is not proven to come first.
@@ -419,10 +503,9 @@ def note_ties_before(
     if run.reached == len(funnel.steps) or funnel.in_step_order:
         return
     step = funnel.steps[run.reached]
-    for position in reading:
+    for position in read:
         if (
             position.instant == last.instant
-            and position < last
             and position.event not in used
             and (served(step, position.event, {}) or position.event.excludes(funnel, run.reached))
             and not last.proves(position)
@@ -465,19 +548,19 @@ def conflicts(funnel: Funnel, events: Sequence[UnitEvent], run: Run, position: i
     """Whether a later event has a different value of a breakdown property than the entry.
 
     For an attempt, these are all step events inside the window; for a visitor, only accepted
-    events.
+    events. All of them are proven to come after the entry.
     """
+    entry = Position(run.entry.start, run.entry)
     later: Sequence[UnitEvent] = run.accepted
     if funnel.counts_attempts:
-        entry = Position(run.entry.start, run.entry)
         later = [
             event
             for event in events
-            if entry < Position(event.end, event)
-            and event not in run.began
+            if event not in run.began
             and event.is_required(funnel)
             and not is_late(funnel, run, event)
         ]
+    later = [event for event in later if Position(event.end, event).proves(entry)]
     values = {event.values[position] for event in later} - {None}
     return run.values[position] is not None and bool(values - {run.values[position]})
 

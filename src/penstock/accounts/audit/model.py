@@ -36,6 +36,7 @@ class Action(StrEnum):
     PROVIDER_REMOVED = "provider_removed"
     LINK_CHANGED = "link_changed"
     DELETION_REQUESTED = "deletion_requested"
+    IMPORT_UNDONE = "import_undone"
     COHORT_CREATED = "cohort_created"
     COHORT_CHANGED = "cohort_changed"
     COHORT_DELETED = "cohort_deleted"

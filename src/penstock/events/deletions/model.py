@@ -5,22 +5,32 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+from penstock.accounts.model import Website
 from penstock.base.clock import iso
 from penstock.base.gaps import Gap
-from penstock.base.ids import DeletionId, ImportId, ScopeId, VisitorId, WebsiteId, WorkspaceId
+from penstock.base.ids import (
+    DeletionId,
+    ImportId,
+    ScopeId,
+    VisitorId,
+    WebsiteId,
+    WorkspaceId,
+    new_id,
+)
 
 
 class Target(StrEnum):
     """The data that a deletion removes.
 
     visitor, user: a person in the website's identity scope. span: the website's events in a period.
-    retention: the website's events of one kind that are too old.
+    retention: the website's events of one kind that are too old. import: what an import stored.
     """
 
     VISITOR = "visitor"
     USER = "user"
     SPAN = "span"
     RETENTION = "retention"
+    IMPORT = "import"
 
 
 PEOPLE = (Target.VISITOR, Target.USER)
@@ -45,6 +55,9 @@ class Step(StrEnum):
     the visitor's traits and merges from the warehouse, so that an absorbed ID that is sent again no
     longer points to the visitor. events: find and remove events. lists: rebuild the catalogue of
     the websites from the remaining events. keys: remove the visitor from dedupe keys.
+
+    For an import, identities removes what only imports that were undone stated, and keys removes
+    the import's dedupe keys.
     """
 
     IDENTITIES = "identities"
@@ -60,6 +73,7 @@ STEPS: Mapping[Target, tuple[Step, ...]] = {
     Target.USER: tuple(Step),
     Target.SPAN: (Step.SHIP, Step.EVENTS, Step.LISTS),
     Target.RETENTION: (Step.EVENTS, Step.LISTS),
+    Target.IMPORT: (Step.IDENTITIES, Step.SHIP, Step.EVENTS, Step.LISTS, Step.KEYS),
 }
 
 
@@ -76,6 +90,7 @@ class Deletion:
     step; None once done. visitors, user_links, events_removed, keys_cleared: counts. events_found:
     None until counted. removed: counts by store and kind of data. error: why the deletion is
     waiting. created_at_ms: time of the request; events received later are not deleted.
+    import_id: the import that is undone.
     """
 
     id: DeletionId
@@ -106,6 +121,22 @@ class Deletion:
     removed: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     error: str | None = None
     finished_at_ms: int | None = None
+    import_id: ImportId | None = None
+
+
+def new_deletion(website: Website, target: Target, now_ms: int) -> Deletion:
+    """Create a deletion that has not performed any step yet."""
+    return Deletion(
+        id=DeletionId(new_id("del", now_ms)),
+        workspace_id=website.workspace_id,
+        website_id=website.id,
+        scope_id=website.scope_id,
+        target=target,
+        state=DeletionState.QUEUED,
+        step=STEPS[target][0],
+        created_at_ms=now_ms,
+        updated_at_ms=now_ms,
+    )
 
 
 class RemainingExport(NamedTuple):

@@ -144,6 +144,8 @@ class DeletionRecord(Record):
     to: Iso | None
     kind: str | None
     """The kind of event, if target is retention."""
+    import_id: str | None
+    """The import that is undone, if target is import."""
     state: DeletionState
     step: Step | None
     """The current or next step; null once the deletion is done."""

@@ -15,19 +15,19 @@ from penstock.accounts.model import Caller, Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.errors import ConcurrentUpdate, NotFound, Unavailable
 from penstock.base.gaps import Gap
-from penstock.base.ids import DeletionId, ImportId, ScopeId, WebsiteId, WorkspaceId, new_id
+from penstock.base.ids import DeletionId, ImportId, ScopeId, WebsiteId, WorkspaceId
 from penstock.base.paging import Listing
 from penstock.core import Core
 from penstock.events import store as events_store
 from penstock.events.deletions import store
 from penstock.events.deletions.model import (
     PEOPLE,
-    STEPS,
     Deletion,
     DeletionState,
     RemainingExport,
     Step,
     Target,
+    new_deletion,
 )
 from penstock.events.deletions.schema import DeletionIn, read_deletion
 from penstock.events.deletions.warehouse_deletion import WarehouseDeletion
@@ -163,7 +163,7 @@ class DeletionService:
             removed["quarantined"] = quarantined.total() + latest
             highest = events_store.highest_ids(db)
             deletion = replace(
-                _new_deletion(website, target.target, now_ms),
+                new_deletion(website, target.target, now_ms),
                 visitor_id=target.visitor_id,
                 user_id=target.user_id,
                 from_at_ms=target.from_,
@@ -206,7 +206,7 @@ class DeletionService:
         if done_up_to_ms is not None and done_up_to_ms >= from_ms:
             return
         deletion = replace(
-            _new_deletion(website, Target.RETENTION, self._clock()), kind=kind, to_at_ms=from_ms
+            new_deletion(website, Target.RETENTION, self._clock()), kind=kind, to_at_ms=from_ms
         )
         has_events = self._warehouse_deletion.count(deletion, [website.id])
         quarantined = Counter[str]()
@@ -305,18 +305,3 @@ def _with_retries(begin: Callable[[], Deletion]) -> Deletion:
                 ) from error
         time.sleep(random.uniform(0, 0.1))
     raise AssertionError
-
-
-def _new_deletion(website: Website, target: Target, now_ms: int) -> Deletion:
-    """Create a deletion that has not performed any step yet."""
-    return Deletion(
-        id=DeletionId(new_id("del", now_ms)),
-        workspace_id=website.workspace_id,
-        website_id=website.id,
-        scope_id=website.scope_id,
-        target=target,
-        state=DeletionState.QUEUED,
-        step=STEPS[target][0],
-        created_at_ms=now_ms,
-        updated_at_ms=now_ms,
-    )

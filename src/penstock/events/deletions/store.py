@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from sqlalchemy import Connection, and_, bindparam, exists, func, insert, or_, select, update
 
 from penstock.base.gaps import Gap
-from penstock.base.ids import WebsiteId, WorkspaceId
+from penstock.base.ids import ImportId, WebsiteId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.events.deletions.model import (
     PEOPLE,
@@ -45,6 +45,8 @@ _SPANS = (
         _D.workspace_id == bindparam("workspace"),
         _W.website_id.in_(bindparam("websites", expanding=True)),
         _D.target != Target.RETENTION,  # `_RETAINED` selects retention deletions.
+        # Without the import, history is as complete as before. Other imports say what they lack.
+        or_(_D.target != Target.IMPORT, _D.state != DeletionState.DONE),
     )
     .where(or_(_W.events > 0, and_(_W.events.is_(None), _D.state != DeletionState.DONE)))
     .order_by(_D.created_at, _D.id, _W.website_id)
@@ -117,6 +119,12 @@ def find(connection: Connection, workspace_id: WorkspaceId, deletion_id: str) ->
     return None if row is None else record_of(row, Deletion)
 
 
+def undo_of(connection: Connection, import_id: ImportId) -> Deletion | None:
+    """Return the deletion that undoes an import."""
+    row = connection.execute(select(deletions).where(deletions.c.import_id == import_id)).first()
+    return None if row is None else record_of(row, Deletion)
+
+
 def page(
     connection: Connection, workspace_id: WorkspaceId, website_id: str | None, page: Page
 ) -> Listing[Deletion]:
@@ -157,6 +165,21 @@ def open_deletions(connection: Connection) -> list[Deletion]:
         .order_by(deletions.c.created_at, deletions.c.id)
     )
     return [record_of(row, Deletion) for row in rows]
+
+
+def any_person_before(connection: Connection, deletion: Deletion) -> bool:
+    """Whether an earlier deletion of a person in the same scope is not done yet."""
+    row = connection.execute(
+        select(_D.id)
+        .where(
+            _D.state.in_(_OPEN),
+            _D.target.in_(PEOPLE),
+            _D.scope_id == deletion.scope_id,
+            _D.created_at <= deletion.created_at_ms,
+        )
+        .limit(1)
+    ).first()
+    return row is not None
 
 
 def retained_since(connection: Connection, website_id: WebsiteId, kind: str) -> int | None:

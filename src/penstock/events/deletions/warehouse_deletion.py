@@ -90,6 +90,8 @@ class WarehouseDeletion:
         common = {"websites": list(website_ids), "requested_at": deletion.created_at_ms}
         if deletion.target is Target.SPAN:
             yield "span", common | {"from": deletion.from_at_ms, "to": deletion.to_at_ms}
+        elif deletion.target is Target.IMPORT:
+            yield "import", {"websites": list(website_ids), "import": deletion.import_id}
         elif deletion.target is Target.RETENTION:
             yield "kind", common | {"kind": deletion.kind, "to": deletion.to_at_ms}
         else:

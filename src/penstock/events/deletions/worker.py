@@ -10,7 +10,7 @@ import structlog
 from sqlalchemy import Connection
 
 from penstock.base.chunks import chunks
-from penstock.base.errors import StoreUnavailable
+from penstock.base.errors import ConcurrentUpdate, StoreUnavailable
 from penstock.base.ids import DeletionId, ScopeId, VisitorId, WebsiteId
 from penstock.base.worker import Worker, WorkerStopped
 from penstock.core import Core
@@ -74,6 +74,11 @@ class DeletionWorker:
             Step.LISTS: self._rebuild_lists,
             Step.KEYS: self._clear_keys,
         }
+        self._steps_of_imports = {
+            **self._steps,
+            Step.IDENTITIES: self._undo_identities,
+            Step.KEYS: self._remove_keys,
+        }
 
     def _step(self) -> None:
         """Perform all unfinished deletions.
@@ -131,7 +136,8 @@ class DeletionWorker:
         while (step := deletion.step) is not None:
             if deletion.state is DeletionState.QUEUED:
                 deletion = self._save(replace(deletion, state=DeletionState.RUNNING))
-            deletion = self._save(_advance(self._steps[step](deletion), step, self._clock()))
+            steps = self._steps if deletion.import_id is None else self._steps_of_imports
+            deletion = self._save(_advance(steps[step](deletion), step, self._clock()))
             self._attempts.note_progress(deletion.id)
 
     def _save(self, deletion: Deletion) -> Deletion:
@@ -176,6 +182,45 @@ class DeletionWorker:
                 store.save(db, deletion)
         with self._database.write() as db:
             identity.close_release(db, deletion.scope_id, head)
+        return deletion
+
+    def _undo_identities(self, deletion: Deletion) -> Deletion:
+        """Remove what only the import has stated, a little in each transaction."""
+        for part in identity.undone_parts:
+            while (undone := self._undo_some(deletion, part)) is not None:
+                deletion = undone
+                self._pause()
+        with self._database.read() as db:
+            return replace(deletion, outbox_id=events_store.highest_ids(db).bundle)
+
+    def _undo_some(self, deletion: Deletion, part: str) -> Deletion | None:
+        """Remove some of a part of the identities. Returns None if nothing of it is left."""
+        assert deletion.import_id is not None
+        now_ms = self._clock()
+        try:
+            with self._database.write() as db:
+                undone = identity.undo_some(db, deletion.import_id, part, now_ms)
+                if undone is None:
+                    return None
+                counts = {
+                    "visitors": len(undone.visitors),
+                    "merges": undone.merges,
+                    "userLinks": undone.user_links,
+                    "usersWithTraits": undone.users_with_traits,
+                }
+                if undone.visitors:
+                    gone = self._forget_in_other_rooms(db, deletion.scope_id, undone.visitors)
+                    counts = {**gone, **counts}
+                events_store.put_in_outbox(db, [], undone.changes, now_ms)
+                deletion = replace(
+                    _with_counts(deletion, counts),
+                    visitors=deletion.visitors + len(undone.visitors),
+                    user_links=deletion.user_links + undone.user_links,
+                    updated_at_ms=now_ms,
+                )
+                store.save(db, deletion)
+        except ConcurrentUpdate:
+            pass  # Other transactions use the tables; the next attempt may find a pause.
         return deletion
 
     def _ship(self, deletion: Deletion) -> Deletion:
@@ -248,6 +293,26 @@ class DeletionWorker:
             # A concurrent insert would be counted twice, or not at all.
             with self._shipper.paused():
                 rebuild_catalogue(self._warehouse, websites, self._pause)
+        return deletion
+
+    def _remove_keys(self, deletion: Deletion) -> Deletion:
+        """Remove the import's dedupe keys, reading all keys in primary key order."""
+        assert deletion.import_id is not None
+        with self._database.read() as db:
+            if store.any_person_before(db, deletion):
+                raise DeletionDelayed("an earlier deletion of a person needs the keys")
+        while deletion.keys_read < deletion.key_id:
+            self._pause()
+            with self._database.read() as db:
+                key_ids, position = events_store.import_keys(
+                    db, deletion.import_id, deletion.keys_read, deletion.key_id, _KEYS_PER_READ
+                )
+            for chunk in chunks(key_ids):
+                with self._database.write() as db:
+                    removed = events_store.remove_keys_by_id(db, chunk)
+                    deletion = _with_counts(deletion, {"dedupeKeys": removed})
+                    store.save(db, deletion)
+            deletion = self._save(replace(deletion, keys_read=position))
         return deletion
 
     def _clear_keys(self, deletion: Deletion) -> Deletion:

@@ -1,10 +1,11 @@
 """Batches of an import: what was read, and how it changes the import's progress."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.base.errors import Fault, Invalid
+from penstock.base.ids import ImportId
 from penstock.events.fields import EventValidationContext
 from penstock.events.imports.entries import RowReader, line_excerpt, stated_ms, warning_codes
 from penstock.events.imports.formats.reader import Row
@@ -116,6 +117,12 @@ def advance(job: ImportJob, batch: Batch, outcomes: Sequence[Outcome]) -> Import
         affected_from_ms=affected_from_ms,
         affected_to_ms=affected_to_ms,
     )
+
+
+def repeated_lines(import_id: ImportId, outcomes: Sequence[Outcome]) -> Mapping[ImportId, int]:
+    """Return the number of lines whose event another import had stored, by that import."""
+    firsts = (outcome.first_import for outcome in outcomes if isinstance(outcome, Receipt))
+    return Counter(each for each in firsts if each is not None and each != import_id)
 
 
 def _notices(outcome: Outcome) -> Sequence[Notice]:

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from penstock.base.clock import iso
 from penstock.base.errors import Fault
 from penstock.base.gaps import Gap
-from penstock.base.ids import ImportId, WebsiteId, WorkspaceId
+from penstock.base.ids import DeletionId, ImportId, WebsiteId, WorkspaceId
+from penstock.base.wording import count_of
 from penstock.events.imports.formats.schema import ImportMapping
 
 STAGED_MS = 24 * 3600 * 1000
@@ -26,6 +27,7 @@ class ImportState(StrEnum):
     queued: the file is on disk but has not been read yet.
     failed: the file cannot be read completely, or has too many rejected lines or no valid event.
     cancelled: someone cancelled it. Failed and cancelled imports keep the events stored so far.
+    undone: a deletion removes, or has removed, what it stored.
     """
 
     CHECKING = "checking"
@@ -35,6 +37,7 @@ class ImportState(StrEnum):
     DONE = "done"
     FAILED = "failed"
     CANCELLED = "cancelled"
+    UNDONE = "undone"
 
 
 STAGED = (ImportState.CHECKING, ImportState.CHECKED)
@@ -63,7 +66,9 @@ class ImportJob:
     with a mapping; it changes only before the import is started. sent_by: ID of the key or user who
     sent the file; None if an earlier version received it. revision: rises from 1 with each change
     of the mapping. timezone: time zone of times without an offset, in the file of another product;
-    None for UTC.
+    None for UTC. is_undoable: whether everything that it stored has its ID. missing_lines: lines
+    that were dropped as duplicates of imports that were undone since. undo_id: ID of the deletion
+    that undoes it.
     """
 
     id: ImportId
@@ -100,6 +105,9 @@ class ImportJob:
     sent_by: str | None = None
     revision: int = 1
     timezone: str | None = None
+    is_undoable: bool = False
+    missing_lines: int = 0
+    undo_id: DeletionId | None = None
 
     @property
     def is_open(self) -> bool:
@@ -123,7 +131,9 @@ class ImportJob:
     @property
     def has_gap(self) -> bool:
         """Whether reports lack events of this file. A file without valid events leaves no gap."""
-        is_incomplete = self.state is not ImportState.DONE or self.rejected > 0
+        if self.state is ImportState.UNDONE:
+            return False
+        is_incomplete = self.state is not ImportState.DONE or self.rejected + self.missing_lines > 0
         return self.is_open or (self.has_events and is_incomplete)
 
     @property
@@ -169,10 +179,13 @@ class ImportJob:
                 return f"{name} stopped early; its remaining events are missing."
             case ImportState.CANCELLED:
                 return f"{name} was cancelled early; its remaining events are missing."
-            case ImportState.DONE if self.rejected:
-                lines = "1 line" if self.rejected == 1 else f"{self.rejected:,} lines"
-                return f"{name} rejected {lines}; their events are missing."
-        return None
+        reasons = []
+        if self.rejected:
+            reasons.append(f"rejected {count_of(self.rejected, 'line')}")
+        if self.missing_lines:
+            lines = count_of(self.missing_lines, "line")
+            reasons.append(f"dropped {lines} as duplicates of an import that was undone since")
+        return f"{name} {' and '.join(reasons)}; their events are missing." if reasons else None
 
 
 def completed(job: ImportJob) -> ImportJob:
@@ -197,6 +210,14 @@ class UnfinishedImport(ImportJob):
 
     workspace: str
     website: str
+
+
+class DuplicateLines(NamedTuple):
+    """Lines of an import that were not stored, because another import had stored their events."""
+
+    import_id: ImportId
+    file_name: str | None
+    lines: int
 
 
 class Reject(NamedTuple):

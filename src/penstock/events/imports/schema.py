@@ -186,6 +186,14 @@ class ListedImportRecord(Record):
     timezone: Annotated[
         str | None, Field(description="The `timezone` of the request. Null without one.")
     ]
+    is_undoable: bool
+    """Whether the import can be undone once it is finished."""
+    undo_id: str | None
+    """The deletion that undoes the import."""
+    missing_lines: int
+    """Lines that were dropped as duplicates of imports that were undone since. Import the file
+    again.
+    """
     error: Annotated[
         str | None,
         Field(description="Why the import failed. Events that were stored before that are kept."),

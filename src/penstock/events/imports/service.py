@@ -163,6 +163,7 @@ class ImportService:
             mapping=mapping,
             sent_by=sender_of(sender),
             timezone=query.timezone,
+            is_undoable=True,
         )
         try:
             await to_thread.run_sync(self._add, job, sender)

@@ -11,10 +11,12 @@ from sqlalchemy import (
     bindparam,
     cast,
     delete,
+    func,
     insert,
     null,
     or_,
     select,
+    text,
     update,
 )
 
@@ -27,6 +29,7 @@ from penstock.events.imports.model import (
     MAX_STORED_REJECTS,
     STARTED,
     UNFINISHED,
+    DuplicateLines,
     Excerpt,
     ExcerptSearch,
     ImportJob,
@@ -38,6 +41,8 @@ from penstock.events.redaction import redact
 from penstock.metadb.pages import listing_of, newest_first
 from penstock.metadb.rows import record_of, row_values
 from penstock.metadb.tables import (
+    deletions,
+    import_duplicates,
     import_rejects,
     import_summaries,
     imports,
@@ -46,14 +51,36 @@ from penstock.metadb.tables import (
 )
 from penstock.warehouse.work import check_limits
 
+_undone = imports.alias("undone")
+_COLUMNS = (
+    *imports.c,
+    select(func.coalesce(func.sum(import_duplicates.c.lines), 0))
+    .join_from(import_duplicates, _undone, _undone.c.id == import_duplicates.c.import_id)
+    .where(import_duplicates.c.other_id == imports.c.id, _undone.c.state == ImportState.UNDONE)
+    .correlate(imports)
+    .scalar_subquery()
+    .label("missing_lines"),
+    select(deletions.c.id)
+    .where(deletions.c.import_id == imports.c.id)
+    .correlate(imports)
+    .scalar_subquery()
+    .label("undo_id"),
+)
+"""Columns of an import, with the values that follow from other tables."""
+_ADD_DUPLICATES = text(
+    "INSERT INTO import_duplicates (import_id, other_id, lines) "
+    "VALUES (:import_id, :other_id, :lines) ON CONFLICT (import_id, other_id) "
+    "DO UPDATE SET lines = import_duplicates.lines + excluded.lines"
+)
 _MAX_EXCERPTS = 1_000
 """Maximum number of rejected lines per file that are stored with their text."""
 _WITH_EVENTS = (
-    select(imports)
+    select(*_COLUMNS)
     .where(
         imports.c.workspace_id == bindparam("workspace"),
         imports.c.website_id.in_(bindparam("websites", expanding=True)),
         or_(imports.c.accepted + imports.c.duplicates > 0, imports.c.state.in_(STARTED)),
+        imports.c.state != ImportState.UNDONE,
     )
     .order_by(imports.c.created_at)
 )
@@ -61,7 +88,7 @@ _HAS_TEXT = or_(
     import_rejects.c.line_text.is_not(None), cast(import_rejects.c.errors, Text).startswith("{")
 )
 """SQL condition: the text of a rejected line is stored. Earlier versions stored it in `errors`."""
-_LISTED = [null().label("mapping") if each is imports.c.mapping else each for each in imports.c]
+_LISTED = [null().label("mapping") if each is imports.c.mapping else each for each in _COLUMNS]
 """Columns of an import, without the content of its mapping."""
 
 
@@ -95,6 +122,46 @@ def save(connection: Connection, job: ImportJob, rejects: Sequence[Reject] = ())
             connection.execute(insert(import_rejects), rows)
 
 
+def add_duplicates(
+    connection: Connection, import_id: ImportId, lines: Mapping[ImportId, int]
+) -> None:
+    """Count lines that an import did not store. lines: by the import that stored their events."""
+    rows = [
+        {"import_id": first_id, "other_id": import_id, "lines": number}
+        for first_id, number in sorted(lines.items())
+    ]
+    if rows:
+        connection.execute(_ADD_DUPLICATES, rows)
+
+
+def duplicates(connection: Connection, import_id: ImportId) -> list[DuplicateLines]:
+    """Return the lines of other imports that were dropped as duplicates of this one, most lines
+    first.
+
+    Imports that were undone are left out.
+    """
+    c = import_duplicates.c
+    rows = connection.execute(
+        select(c.other_id, imports.c.file_name, c.lines)
+        .join_from(import_duplicates, imports, c.other_id == imports.c.id)
+        .where(c.import_id == import_id, imports.c.state != ImportState.UNDONE)
+        .order_by(c.lines.desc(), c.other_id)
+    )
+    return [DuplicateLines(*row) for row in rows]
+
+
+def begin_undo(connection: Connection, job: ImportJob, now_ms: int) -> None:
+    """Mark an import as undone. The gaps of imports that lack its lines are no longer dismissed."""
+    remove_summary(connection, job.id)
+    change(connection, job, now_ms, state=ImportState.UNDONE)
+    others = [each.import_id for each in duplicates(connection, job.id)]
+    connection.execute(
+        update(imports)
+        .where(imports.c.id.in_(others))
+        .values(gap_dismissed_at=None, gap_dismissed_by=None)
+    )
+
+
 def change(connection: Connection, job: ImportJob, now_ms: int, **changes: Any) -> ImportJob:
     """Save changes to fields of an import, and return it."""
     job = replace(job, updated_at_ms=now_ms, **changes)
@@ -118,7 +185,8 @@ def find(
     connection: Connection, workspace_id: WorkspaceId, import_id: str, *, lock: bool = False
 ) -> ImportJob | None:
     """Find an import. lock: whether to lock it until the transaction ends."""
-    query = select(imports).where(imports.c.id == import_id, imports.c.workspace_id == workspace_id)
+    c = imports.c
+    query = select(*_COLUMNS).where(c.id == import_id, c.workspace_id == workspace_id)
     row = connection.execute(query.with_for_update() if lock else query).first()
     return None if row is None else record_of(row, ImportJob)
 

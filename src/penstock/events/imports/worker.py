@@ -7,19 +7,21 @@ If the process dies while it reads an import, the next start reads the lines of 
 one. If it dies again before it stores a line, the import fails.
 """
 
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic
+from types import MappingProxyType
 
 from penstock.accounts.model import Website
 from penstock.accounts.websites.service import WebsiteService
+from penstock.base.ids import ImportId
 from penstock.base.work_budget import WorkBudget
 from penstock.base.worker import WorkerStopped
 from penstock.core import Core
 from penstock.events import store as events_store
 from penstock.events.fields import EventValidationContext
 from penstock.events.imports import store
-from penstock.events.imports.batches import Batch, advance, without_rejected
+from penstock.events.imports.batches import Batch, advance, repeated_lines, without_rejected
 from penstock.events.imports.entries import RowReader
 from penstock.events.imports.file_worker import FileWorker
 from penstock.events.imports.files import ImportFiles
@@ -55,6 +57,7 @@ _SLICE_S = 0.5
 ends after the row that it reads then.
 """
 _AGAIN = "again; stored events are recognised as duplicates."
+_ENDED_BY_OTHERS = (ImportState.CANCELLED, ImportState.UNDONE)
 _MANY_WAITING = 16
 """Number of waiting events from which an import slows down."""
 _PAUSE_FACTOR = 2.0
@@ -153,25 +156,37 @@ class ImportWorker(FileWorker[_RunningImport]):
                 return True
         if running.outcomes is None:
             items = running.batch.items
+            if running.job.is_undoable:
+                items = [item._replace(import_id=running.job.id) for item in items]
             running.outcomes = self._intake.submit_from_thread(items) if items else []
         # `running` keeps the batch and its outcomes until they are saved, because this step is
         # repeated after an error.
         batch, outcomes = without_rejected(running.batch, running.outcomes)
-        running.job = self._save(advance(running.job, batch, outcomes), batch.rejects)
+        job = advance(running.job, batch, outcomes)
+        running.job = self._save(job, batch.rejects, repeated_lines(job.id, outcomes))
         for reject in batch.rejects[len(running.batch.rejects) :]:
             running.reader.rejections.add(reject.faults)
         running.batch = running.outcomes = None
         self._attempts.note_progress(running.job.id)
         return True
 
-    def _save(self, job: ImportJob, rejects: list[Reject] | None = None) -> ImportJob:
-        """Save a job and return it. If someone has cancelled the job, returns it as cancelled."""
+    def _save(
+        self,
+        job: ImportJob,
+        rejects: list[Reject] | None = None,
+        repeated: Mapping[ImportId, int] = MappingProxyType({}),
+    ) -> ImportJob:
+        """Save a job and return it. If someone has cancelled the job, returns it as cancelled.
+
+        repeated: number of lines that other imports had stored, by import.
+        """
         job = replace(job, updated_at_ms=self._clock())
         with self._database.write() as db:
             stored = store.find(db, job.workspace_id, job.id, lock=True)
-            if stored is not None and stored.state is ImportState.CANCELLED:
+            if stored is not None and stored.state in _ENDED_BY_OTHERS:
                 job = replace(job, state=stored.state, finished_at_ms=stored.finished_at_ms)
             store.save(db, job, rejects or ())
+            store.add_duplicates(db, job.id, repeated)
             if rejects:
                 refused = EventCounts(received=len(rejects), refused=len(rejects))
                 events_store.add_counts(db, {job.website_id: refused})

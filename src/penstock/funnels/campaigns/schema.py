@@ -111,7 +111,8 @@ class CampaignFiguresRecord(TrafficRecord):
     ]
     conversion_rate: ConversionRate
     settled: Annotated[
-        int | None, Field(description="Eligible units whose conversion window has ended.")
+        int | None,
+        Field(description="Eligible units whose window has ended and that are not open."),
     ]
     settled_rate: Annotated[
         Rate | None, Field(description="Settled units that completed / settled, to four decimals.")

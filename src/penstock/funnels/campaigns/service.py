@@ -121,7 +121,9 @@ class CampaignService:
                 if not row["is_total"]
             ],
             total=total["groups"],
-            coverage=self._runner.coverage(context, _provenance(context, result), total["pending"])
+            coverage=self._runner.coverage(
+                context, _provenance(context, result), Tally.of_totals(total).open
+            )
             if context
             else None,
         )

@@ -118,8 +118,8 @@ class ComparedRecord(SettledRecord, CohortKeyRecord):
     final_rate: Annotated[
         RangeRecord | None,
         Field(
-            description="Range of the rate once all windows have closed: from all pending units "
-            "dropping off to all of them completing; null if all units are excluded."
+            description="Range of the rate once all windows have closed: from no open unit "
+            "completing to all of them completing; null if all units are excluded and none is open."
         ),
     ]
     conflicting_entry_values: Annotated[

@@ -100,7 +100,7 @@ def compare_cohorts(
         total=cohorts.count,
         left_out=cohorts.count - len(arms),
         warnings=list(warnings),
-        coverage=runner.coverage(context, provenance, cohorts.total.tally.pending),
+        coverage=runner.coverage(context, provenance, cohorts.total.tally.open),
     )
 
 
@@ -174,7 +174,7 @@ def _record(
     tally, all_units, settled = arm.tally, arm.tally.completions, arm.tally.settled_completions
     figures = {
         **figures_of(tally, ComparedRecord),
-        "final_rate": _range(tally.final_bounds) if tally.eligible else None,
+        "final_rate": tally.final_bounds and _range(tally.final_bounds),
     }
     return ComparedRecord(
         **cohort_key([name], [arm.value]),
@@ -256,11 +256,11 @@ def _warnings(
             "a later event than at entry, and count in the cohort of their entry. Set the property "
             "before step 1.",
         )
-    if pending := total.tally.pending:
+    if open_units := total.tally.open:
         yield ComparisonWarningRecord(
             code=WarningCode.OPEN_WINDOWS,
-            message=f"{definition.units(pending)} may still complete, and count as not converted "
-            "until then. finalRate gives the range that each rate can still reach.",
+            message=f"{definition.units(open_units)} may still complete, and count as not "
+            "converted until then. finalRate gives the range that each rate can still reach.",
         )
 
 

@@ -101,6 +101,18 @@ class GoalUse:
 
 
 @dataclass(frozen=True, slots=True)
+class EntryCondition:
+    """A condition on the event with which a unit enters.
+
+    property: the property that it compares; None if tied entries cannot disagree on it. if_missing:
+    whether it holds where the property is missing, as it is where tied entries disagree.
+    """
+
+    property: str | None
+    if_missing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Definition:
     """A funnel that is ready to be evaluated.
 
@@ -138,6 +150,29 @@ class Definition:
         """Whether each unit has one entry, whatever the period and the filters of a query."""
         return self.counting_unit is CountingUnit.ATTEMPT or self.repeat
 
+    @property
+    def entry_conditions(self) -> tuple[EntryCondition, ...]:
+        """The conditions of a query on the event with which a unit enters."""
+        filters = [
+            EntryCondition(item.property, item.comparison.operator.traits.negative)
+            for item in self.entry_filters
+        ]
+        if any(item.property == FIRST_TIME for item in self.entry_filters):
+            filters = [EntryCondition(None)]  # The filters hold together, for one match.
+        cohorts = [EntryCondition(None) for _ in self.cohort_filters]
+        internal = [
+            EntryCondition(item.property, not item.comparison.operator.traits.negative)
+            for item in self.internal_traffic
+        ]
+        return (*filters, *cohorts, *internal)
+
+    @property
+    def reopens(self) -> bool:
+        """Whether a unit may be open although its own window is over or it is excluded: a visitor
+        may have entered again.
+        """
+        return not self.enters_once and (self.window_s is not None or self.excludes)
+
     def units(self, count: int) -> str:
         """Return a count of units in words: `1 attempt`, `1,200 visitors`."""
         return f"{count:,} {self.unit_word}{'' if count == 1 else 's'}"
@@ -168,10 +203,10 @@ class Definition:
 
     @property
     def max_readings(self) -> int:
-        """Maximum number of readings of events with equal times: one more after each acceptance."""
-        if not self.in_step_order:
-            return 1
-        return 1 + sum(len(row.matches) if row.all_of else 1 for row in self.steps[1:])
+        """Maximum number of readings of events with equal times: in step order, one for each step
+        after the first.
+        """
+        return len(self.steps) - 1 if self.in_step_order else 1
 
     @property
     def excludes(self) -> bool:

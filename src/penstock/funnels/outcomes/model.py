@@ -12,11 +12,11 @@ from penstock.funnels.definitions.model import Definition
 from penstock.settings import DAY_S
 from penstock.warehouse.work import Work
 
-COUNTING_RULES = 4
+COUNTING_RULES = 5
 """Version of the counting rules. Increase it with every change, so that rows are built again.
 
 2: ties do not depend on the order of arrival. 3: `null` is not an attempt ID. 4: paths are
-canonical.
+canonical. 5: nor do the events that complete a step, and only events after the entry conflict.
 """
 
 

@@ -117,7 +117,7 @@ class AdHocQuery(PeriodQuery):
         bool,
         Field(
             description="Only settled units: those whose conversion window has ended at "
-            "evaluatedAt."
+            "evaluatedAt and that are not open."
         ),
     ] = False
 

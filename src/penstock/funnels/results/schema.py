@@ -181,14 +181,16 @@ class RangeRecord(Record):
 class SettledRecord(Record):
     """Figures over settled units.
 
+    A unit is open while it may still complete: while it is pending, or while another entry of a
+    visitor that has not completed has an open window. For attempts,
     entered = settled + pending + earlyCompletions + excluded.
     """
 
     settled: Annotated[
         int,
         Field(
-            description="Eligible units whose conversion window has ended at evaluatedAt, "
-            "completed or not. 0 without a window, as such units never settle."
+            description="Eligible units whose conversion window has ended at evaluatedAt and that "
+            "are not open, completed or not. 0 without a window, as such units never settle."
         ),
     ]
     settled_rate: Annotated[
@@ -211,8 +213,8 @@ class SettledRecord(Record):
 FinalRate = Annotated[
     RangeRecord | None,
     Field(
-        description="Range of the conversion rate once all windows have closed: from all pending "
-        "units dropping off to all of them completing. null if no unit is pending."
+        description="Range of the conversion rate once all windows have closed: from no open unit "
+        "completing to all of them completing. null if no unit is open."
     ),
 ]
 

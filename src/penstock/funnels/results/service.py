@@ -90,5 +90,5 @@ def rows_never_received(
     always = context.with_params(start_ms=None, end_ms=None)
     statement = row_events(always.definition, always.params, always.profile, rows)
     [counts] = runner.fetch_events(always, statement).rows
-    found = impossible_rows(always.definition, rows, counts)
-    return {each.row for each in found if each.reason is silent}
+    impossible = impossible_rows(always.definition, rows, counts)
+    return {each.row for each in impossible if each.reason is silent}

@@ -1,7 +1,7 @@
 """The figures of a funnel, computed from its counts in one place and rounded once.
 
 Eligible units are those that are not excluded, and settled units are eligible units whose windows
-have ended. Every rate is over one of them, and None if there are none.
+have ended and that are not open. Every rate is over one of them, and None if there are none.
 Source: semantics, "Outcome" and "Exclusions and strict order".
 """
 
@@ -58,21 +58,31 @@ class Tally:
 
     reached: number of units that reached each step. pendings, exclusions: number of units that got
     no further than each step except the last, and whose window is open or that were excluded.
-    early_completions: completed units whose window is open. median_ms: median time to complete, if
-    it was computed.
+    early_completions: completed units whose window is open. reopened: number of units that dropped
+    off after each step except the last, and are open: a visitor entered again and may still
+    complete. reopened_exclusions: excluded units that are open. median_ms: median time to complete,
+    if it was computed.
     """
 
     reached: Sequence[int]
     pendings: Sequence[int]
     exclusions: Sequence[int]
     early_completions: int
+    reopened: Sequence[int]
+    reopened_exclusions: int
     median_ms: float | None = None
 
     @classmethod
     def of_steps(cls, row: Mapping[str, Any]) -> "Tally":
         """Return the tally of a cohort. row: its columns and figures, by name."""
         return cls(
-            row["counts"], row["pendings"], row["excluded"], row["early"], row.get("median_ms")
+            row["counts"],
+            row["pendings"],
+            row["excluded"],
+            row["early"],
+            row["reopened"],
+            row["reopened_excluded"],
+            row.get("median_ms"),
         )
 
     @classmethod
@@ -83,6 +93,8 @@ class Tally:
             (row["pending"],),
             (row["excluded"],),
             row["early"],
+            (row["reopened"],),
+            row["reopened_excluded"],
             row.get("median_ms"),
         )
 
@@ -108,7 +120,12 @@ class Tally:
 
     @property
     def settled(self) -> int:
-        return self.eligible - self.pending - self.early_completions
+        return self.eligible - self.pending - self.early_completions - sum(self.reopened)
+
+    @property
+    def open(self) -> int:
+        """The units that may still complete: pending ones, and visitors who entered again."""
+        return self.pending + sum(self.reopened) + self.reopened_exclusions
 
     @property
     def dropped_off(self) -> int:
@@ -133,17 +150,19 @@ class Tally:
         return rate(self.completed - self.early_completions, self.settled)
 
     @property
-    def final_bounds(self) -> tuple[float, float]:
+    def final_bounds(self) -> tuple[float, float] | None:
         """The lowest and the highest conversion rate once all windows have closed.
 
-        They also hold if pending units are excluded. There must be eligible units.
+        They also hold if pending units are excluded. None if all units are excluded for good.
         """
-        return self.completed / self.eligible, (self.completed + self.pending) / self.eligible
+        whole = self.eligible + self.reopened_exclusions
+        return (self.completed / whole, (self.completed + self.open) / whole) if whole else None
 
     @property
     def final_rate(self) -> RangeRecord | None:
         """The same bounds; None if the rate cannot change any more."""
-        return RangeRecord.rounded(self.final_bounds) if self.pending else None
+        bounds = self.final_bounds if self.open else None
+        return bounds and RangeRecord.rounded(bounds)
 
     @property
     def median_completion_minutes(self) -> float | None:
@@ -155,9 +174,10 @@ class Tally:
         """Yield the tally of each step."""
         pendings, excluded = [*self.pendings, 0], [*self.exclusions, 0]
         eligible = _minus_later(self.reached, excluded)
-        settled = _minus_later(eligible, [*self.pendings, self.early_completions])
-        # A settled unit that got no further dropped off.
-        dropped_off = [*(now - after for now, after in pairwise(settled)), 0]
+        not_pending = _minus_later(eligible, [*self.pendings, 0])
+        # A unit that is not pending and got no further dropped off.
+        dropped_off = [*(now - after for now, after in pairwise(not_pending)), 0]
+        settled = _minus_later(not_pending, [*self.reopened, self.early_completions])
         start: StepTally | None = None
         before: StepTally | None = None
         for index, count in enumerate(self.reached):
@@ -175,7 +195,7 @@ class Tally:
             yield before
 
 
-NOTHING = Tally((0, 0), (0,), (0,), 0)
+NOTHING = Tally((0, 0), (0,), (0,), 0, (0,), 0)
 """The tally of no units."""
 
 

@@ -30,7 +30,18 @@ class CampaignSort(StrEnum):
     COMPLETED = "completed"
 
 
-FIGURES = ("clicks", "installs", "opens", "entered", "completed", "pending", "early", "excluded")
+FIGURES = (
+    "clicks",
+    "installs",
+    "opens",
+    "entered",
+    "completed",
+    "pending",
+    "early",
+    "excluded",
+    "reopened",
+    "reopened_excluded",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,14 +178,16 @@ def _scope(traffic: Traffic, time: str, binder: Binder) -> str:
 
 def _groups(funnel: Plan | None) -> str:
     """Sum up the figures of each value and of all values. Touch values are always strings."""
-    none = "0 AS entered, 0 AS completed, 0 AS pending, 0 AS early, 0 AS excluded"
+    none = ", ".join(f"0 AS {name}" for name in FIGURES[3:])
     parts = [f"SELECT value, clicks, installs, opens, {none} FROM traffic"]
     if funnel is not None:
         parts.append(f"""
         SELECT substring(texts[1], 2) AS value, 0 AS clicks, 0 AS installs, 0 AS opens,
                {figures.ENTERED} AS entered, {figures.completed_units(funnel)} AS completed,
                {figures.pending_units(funnel)} AS pending, {figures.early_units(funnel)} AS early,
-               {figures.excluded_units(funnel)} AS excluded
+               {figures.excluded_units(funnel)} AS excluded,
+               {figures.reopened_units(funnel)} AS reopened,
+               {figures.reopened_exclusions(funnel)} AS reopened_excluded
         FROM ranked WHERE NOT is_total""")
     sums = ", ".join(f"sum(parts.{name}) AS {name}" for name in FIGURES)
     return f"""

@@ -94,7 +94,7 @@ def _simple_units(plan: Plan, layout: Layout) -> str:
                toUInt8(0) AS conflicts, chains.several AS several,
                arrayResize(CAST([], 'Array(UInt32)'), {seen}) AS seen, 0 AS cut,
                toUInt32(0) AS coarse, toUInt32(0) AS assumed,
-               {NOT_EXCLUDED} AS excluded_after,
+               {NOT_EXCLUDED} AS excluded_after, chains.open AS open,
                arrayMap(p -> {layout.time("p")},
                         arraySlice(chains.firsts, 1, chains.reached)) AS done,
                chains.window_end AS window_end{more}

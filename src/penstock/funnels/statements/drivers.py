@@ -187,9 +187,9 @@ def _events_after(plan: Plan, after: AfterStep, compared: str) -> tuple[dict[str
 
 
 def _at_risk(plan: Plan, step: int) -> str:
-    """Whether an eligible unit reached a step and its window has ended."""
+    """Whether a settled unit reached a step."""
     conditions = [in_cohort_filter(plan), f"reached >= {step}", "excluded_after < 0"]
-    return " AND ".join([*conditions, f"{plan.evaluated_at()} > window_end"])
+    return " AND ".join([*conditions, f"{plan.evaluated_at()} > window_end", "NOT open"])
 
 
 def _builtins(plan: Plan) -> str:

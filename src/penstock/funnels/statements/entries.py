@@ -36,16 +36,16 @@ def entries_of(plan: Plan) -> str:
         f"arrayMap((i, x) -> CAST((i, 1, {least}), '{_ENTRY}'), arrayEnumerate(history), history)"
     )
     if plan.by_attempt:
-        position = f"arrayFirstIndex(x -> {_starts(plan)}, history)"
+        position = f"arrayFirstIndex(x -> {starts(plan)}, history)"
         return f"arraySlice({entries}, {position}, {position} != 0)"
     if is_ordered_by_time(plan):
         positions = _entries_of_runs(plan) if plan.repeats else _best_entries(plan)
         best = f"arrayMap(i -> {entries}[i], {positions})"
         if not plan.has_whole_seconds:
             return best
-        every = f"arrayFilter((e, x) -> {_starts(plan)}, {entries}, history)"
+        every = f"arrayFilter((e, x) -> {starts(plan)}, {entries}, history)"
         return f"if(arrayExists(x -> bitTest(x.late, 0), history), {every}, {best})"
-    return f"arrayFilter((e, x) -> {_starts(plan)}, {entries}, history)"
+    return f"arrayFilter((e, x) -> {starts(plan)}, {entries}, history)"
 
 
 def max_entries(plan: Plan) -> str:
@@ -56,7 +56,7 @@ def max_entries(plan: Plan) -> str:
     return f"greatest(1, intDiv({MAX_COMPARISONS}, length(history) * {max_readings}))"
 
 
-def _starts(plan: Plan) -> str:
+def starts(plan: Plan) -> str:
     """Whether `x` completes a plain step 1 and, for a visitor, is in the period and may enter.
 
     The entry of an attempt or a run is its only entry, whether or not it counts.
@@ -91,8 +91,7 @@ def _group_entries(plan: Plan) -> str:
     counts = (
         "empty(s.entries)"
         if plan.by_attempt
-        else f"{plan.in_period('x.ts')}{plan.may_enter('x.')}"
-        f" AND length(s.entries) <= {max_entries(plan)}"
+        else f"{plan.in_period('x.ts')} AND length(s.entries) <= {max_entries(plan)}"
     )
     pushed = f"arrayPushBack(s.entries, tuple(s.position, s.began, {least}))"
     entries = f"if({counts}, {pushed}, s.entries)"
@@ -137,7 +136,7 @@ def _best_entries(plan: Plan) -> str:
     Of several such entries, the earliest counts.
     """
     inside = "1" if plan.window_ms is None else f"time <= x.ts + {plan.window_ms}"
-    count = f"if({_starts(plan)}, 1 + arrayCount(time -> {inside}, times), 0)"
+    count = f"if({starts(plan)}, 1 + arrayCount(time -> {inside}, times), 0)"
     reached = f"arrayMap((x, times) -> {count}, history, {_completion_times(plan)})"
     if plan.spans is not None:
         ranks = f"arrayMap((reached, x, i) -> ({plan.span('x.ts')}, -toInt64(reached), i), "
@@ -179,11 +178,11 @@ def _entries_of_runs(plan: Plan) -> str:
     is_done = f"length(times) = {len(plan.steps) - 1} AND times[-1] <= {end}"
     ends = f"arrayMap((x, times) -> if({is_done}, times[-1], {end}), history, "
     ends += f"{_completion_times(plan)})"
-    starts = f"arrayMap(x -> {_starts(plan)}, history)"
+    is_start = f"arrayMap(x -> {starts(plan)}, history)"
     state = "Tuple(end Int64, entries Array(UInt32))"
     opens = "starts AND ts > s.end AND length(s.entries) <= maximum"
     step = f"if({opens}, tuple(end, arrayPushBack(s.entries, i)), tuple(s.end, s.entries))"
     maximum = f"arrayWithConstant(length(history), {max_entries(plan)})"
     return f"""arrayFold((s, starts, ts, end, i, maximum) -> CAST({step}, '{state}'),
-                   {starts}, history.ts, {ends}, arrayEnumerate(history), {maximum},
+                   {is_start}, history.ts, {ends}, arrayEnumerate(history), {maximum},
                    CAST(({NO_END}, []), '{state}')).entries"""

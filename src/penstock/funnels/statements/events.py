@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import reduce
 
-from penstock.base.scalar import BIG_INTEGER, INTEGER
+from penstock.base.scalar import BIG_INTEGER, COMPOSITE, INTEGER
 from penstock.funnels.definitions.builtins import FIRST_TIME
 from penstock.funnels.statements.binder import Binder
+from penstock.funnels.statements.equal_times import reads_texts
 from penstock.funnels.statements.matching import (
     KINDS,
     filter_condition,
@@ -53,6 +54,7 @@ def matched_events(
         "verified": "events.verified",
         "coarse": is_whole_second(binder) if plan.has_whole_seconds else "toUInt8(0)",
         **{f"key_{j}": property_hash(name, binder) for j, name in breakdowns},
+        **_texts(plan),
         **_number_columns(plan),
         **_entry_columns(plan),
     }
@@ -60,10 +62,11 @@ def matched_events(
     unit = unit_of_parts(plan, list(parts)) if parts else "visitor"
     selected = (parts | read).items()
     columns = ",\n           ".join(f"{column} AS {name}" for name, column in selected)
+    passes = ", NOT has(met, 0) AS passes" if plan.has_entry_filters else ""
     # Two nested queries, because the engine analyses a copy of an expression wherever it is used.
     return f"""
     SELECT {", ".join(read)}, {unit} AS unit, {_sequence(plan)} AS seq,
-           seq = {UNUSABLE} AND number_sent AS invalid
+           seq = {UNUSABLE} AND number_sent AS invalid{passes}
     FROM (
     SELECT {columns}
     FROM {joined_events(plan)}
@@ -112,9 +115,22 @@ def _number_columns(plan: Plan) -> dict[str, str]:
     }
 
 
+def _texts(plan: Plan) -> dict[str, str]:
+    """Return the texts of breakdown properties, if the fold reads them. Missing ones are empty."""
+    if not reads_texts(plan):
+        return {}
+    texts = (property_text(name, plan.binder) for name in plan.definition.breakdown_properties)
+    return {
+        f"text_{j}": f"if({text} = '{COMPOSITE}', '', {text})"
+        for j, text in enumerate(texts, start=1)
+    }
+
+
 def _entry_columns(plan: Plan) -> dict[str, str]:
-    """Return the column that shows whether an event passes the query's entry filters and is not
-    internal traffic, if there are any such filters.
+    """Return the columns about the query's conditions on entries, if there are any.
+
+    met: for each condition, whether the event meets it. compared: hash of the property that the
+    condition compares. Source: semantics, "Equal times".
     """
     definition, binder = plan.definition, plan.binder
     filters = definition.entry_filters
@@ -122,12 +138,21 @@ def _entry_columns(plan: Plan) -> dict[str, str]:
         # The first event of a match of step 1 that also passes the other filters.
         matches = plan.steps[0].row.matches
         each = [replace(match, filters=(*match.filters, *filters)) for match in matches]
-        passes = [f"({' OR '.join(match_condition(match, plan) for match in each)})"]
+        met = [f"({' OR '.join(match_condition(match, plan) for match in each)})"]
     else:
-        passes = [filter_condition(item, binder) for item in filters]
-    passes += [is_in_cohort(plan, item) for item in definition.cohort_filters]
-    passes += [f"NOT ({filter_condition(item, binder)})" for item in definition.internal_traffic]
-    return {"passes": f"toUInt8({' AND '.join(passes)})"} if passes else {}
+        met = [filter_condition(item, binder) for item in filters]
+    met += [is_in_cohort(plan, item) for item in definition.cohort_filters]
+    met += [f"NOT ({filter_condition(item, binder)})" for item in definition.internal_traffic]
+    compared = [
+        "toUInt64(0)" if item.property is None else property_hash(item.property, binder)
+        for item in definition.entry_conditions
+    ]
+    if not met:
+        return {}
+    return {
+        "met": f"CAST([{', '.join(met)}], 'Array(UInt8)')",
+        "compared": f"CAST([{', '.join(compared)}], 'Array(UInt64)')",
+    }
 
 
 def small_number(number: str) -> str:

@@ -41,8 +41,8 @@ def parts(plan: Plan) -> str:
     The keys are combined into one hash, because serialising a list would take a quarter of the time
     of a stored report.
     """
-    excluded = ", excluded" if plan.excludes else ""
-    return f"cityHash64(units.keys), reached, waiting{excluded}"
+    more = (", excluded" if plan.excludes else "") + (", reopened" if plan.reopens else "")
+    return f"cityHash64(units.keys), reached, waiting{more}"
 
 
 def completed_units(plan: Plan) -> str:
@@ -66,6 +66,18 @@ def excluded_units(plan: Plan) -> str:
     return f"arraySum(arraySlice(counted, {2 * n + 1}, {n - 1}))" if plan.excludes else "0"
 
 
+def reopened_units(plan: Plan) -> str:
+    """Return the sum of the units of all steps that dropped off and are open."""
+    n = len(plan.steps)
+    first = 2 * n + 1 + (n - 1 if plan.excludes else 0)
+    return f"arraySum(arraySlice(counted, {first}, {n - 1}))" if plan.reopens else "0"
+
+
+def reopened_exclusions(plan: Plan) -> str:
+    """Return the excluded units that are open."""
+    return f"counted[{4 * len(plan.steps) - 1}]" if plan.reopens and plan.excludes else "0"
+
+
 def eligible_units(plan: Plan) -> str:
     """Return the units that are not excluded: the denominator of every rate."""
     return f"({ENTERED} - {excluded_units(plan)})" if plan.excludes else ENTERED
@@ -87,8 +99,8 @@ def median_state(took_ms: str, is_complete: str) -> str:
 def unit_figures(plan: Plan) -> str:
     """Return the figures of a cohort from the columns of `units`, in parts to be added up.
 
-    The units of a part completed the same steps, and either all or none of them are waiting, and
-    are excluded (`parts`). So a list is made for each part, not for each unit.
+    The units of a part completed the same steps, and either all or none of them are waiting, are
+    excluded and are open (`parts`). So a list is made for each part, not for each unit.
     """
     n = len(plan.steps)
     # By furthest step. At step n, these are the early completions.
@@ -104,6 +116,11 @@ def unit_figures(plan: Plan) -> str:
         counted.append(f"arrayResize({excluded}, {n - 1})")
         columns = f"""excluded_after >= 0 AS excluded,
            NOT excluded AND {open_window} AS waiting"""
+    if plan.reopens:
+        columns += ", open AND NOT waiting AS reopened"
+        counted.append(f"arrayResize({_reopened(plan)}, {n - 1})")
+        if plan.excludes:
+            counted.append("[count() * (reopened AND excluded)]")
     if plan.definition.has_options:
         masks = plan.masks([bit for step in plan.steps for bit in step.each])
         counted.append(f"sumForEach(arrayMap(bit -> bitAnd(chosen, bit) != 0, {masks}))")
@@ -111,7 +128,7 @@ def unit_figures(plan: Plan) -> str:
         counted += ["sumForEach(arrayMap(count -> count > 0, seen))", "sumForEach(seen)"]
     of_unit = ("several", "skips", "ties", "invalid", "tied", "cut", "coarse", "assumed")
     numbers = {name: f"sum({name})" for name in of_unit} | {
-        "open_windows": f"count() * (reached < {n} AND waiting)",
+        "open_windows": "countIf(open)",
         "disordered": "countIf(skips + ties + invalid > 0)",
     }
     conflicting = [f"countIf(bitTest(conflicts, {j}))" for j in range(plan.breadth)]
@@ -119,6 +136,11 @@ def unit_figures(plan: Plan) -> str:
            {_joined(counted)} AS counted, {quality_list(numbers, conflicting)} AS quality,
            {median_state("done_ts - entry_ts", f"reached = {n}")} AS completion,
            {columns}"""
+
+
+def _reopened(plan: Plan) -> str:
+    is_eligible = " AND NOT excluded" if plan.excludes else ""
+    return f"arrayPushBack(arrayWithConstant(reached - 1, 0), count() * (reopened{is_eligible}))"
 
 
 def event_figures(name: str, count: str) -> str:
@@ -143,7 +165,12 @@ def read(definition: Definition, row: Mapping[str, Any]) -> dict[str, Any]:
     diagnostics = definition.diagnostics
     seen = len(diagnostics) + sum(row.all_of for row in diagnostics)
     lengths = {"counts": n, "pendings": n - 1, "early": 1}
-    lengths |= {"excluded": n - 1 if definition.excludes else 0, "options": 0}
+    lengths |= {
+        "excluded": n - 1 if definition.excludes else 0,
+        "reopened": n - 1 if definition.reopens else 0,
+        "reopened_excluded": int(definition.reopens and definition.excludes),
+        "options": 0,
+    }
     if definition.has_options:
         lengths["options"] = options
     lengths |= {"seen_units": seen, "seen_events": seen}
@@ -154,6 +181,8 @@ def read(definition: Definition, row: Mapping[str, Any]) -> dict[str, Any]:
         **_cut(row.get("missing", ()), {"missing": breadth}),
         "early": figures["early"][0],
         "excluded": figures["excluded"] or [0] * (n - 1),
+        "reopened": figures["reopened"] or [0] * (n - 1),
+        "reopened_excluded": sum(figures["reopened_excluded"]),
         "options": figures["options"] or figures["counts"],
         **dict(zip(_QUALITY, quality["numbers"], strict=True)),
         "conflicting": quality["conflicting"],

@@ -16,9 +16,18 @@ The fold reads the columns of `events.matched_events` and returns one row per co
 from penstock.funnels.statements.entries import (
     MAX_UNIT_EVENTS,
     entries_of,
+    is_ordered_by_time,
     max_entries,
     open_parts,
+    starts,
 )
+from penstock.funnels.statements.entry_filters import (
+    are_tied,
+    disagreements,
+    entry_passes,
+    filtered_histories,
+)
+from penstock.funnels.statements.equal_times import first_rank, keeps_ranks, rank_type
 from penstock.funnels.statements.progress import (
     assumed_order,
     conflicts,
@@ -27,7 +36,7 @@ from penstock.funnels.statements.progress import (
     folds_conflicts,
     unit_ties,
 )
-from penstock.funnels.statements.query import UNUSABLE, Plan, RowBits
+from penstock.funnels.statements.query import Plan, RowBits
 from penstock.funnels.statements.runs import add_parts, own_events, runs
 from penstock.funnels.statements.times import all_ms, entry_time, late_time, ms
 
@@ -48,6 +57,7 @@ UNIT_COLUMNS = (
     "coarse",  # number of events whose whole second contains another event of the unit
     "assumed",  # number of events that only step order accepted
     "excluded_after",  # milliseconds from the entry to the exclusion; -1 if it is not excluded
+    "open",  # 1 if the unit has not completed, and still may: its entry, or another of a visitor
 )
 
 
@@ -57,17 +67,21 @@ DETAIL_COLUMNS = (
 )
 
 
-def _event_type(plan: Plan) -> str:
-    """Return the type of an event tuple.
+def _event_fields(plan: Plan) -> dict[str, str]:
+    """Return the types of an event's fields by name.
 
     Fields are named explicitly, because inferred names get lost on the way to cluster shards.
     """
-    late = ", late Int64" if plan.has_whole_seconds else ""
-    passes = ", passes UInt8" if plan.has_entry_filters else ""
-    return (
-        f"Tuple(ts Int64, seq UInt64, event_id String, mask {plan.mask_type}, "
-        f"keys Array(UInt64), invalid UInt8, visitor UInt64{late}{passes})"
-    )
+    fields = {"ts": "Int64", "seq": "UInt64"}
+    if keeps_ranks(plan):
+        fields["rank"] = rank_type(plan)
+    fields |= {"event_id": "String", "mask": plan.mask_type, "keys": "Array(UInt64)"}
+    fields |= {"invalid": "UInt8", "visitor": "UInt64"}
+    if plan.has_whole_seconds:
+        fields["late"] = "Int64"
+    if plan.has_entry_filters:
+        fields |= {"passes": "UInt8", "met": "Array(UInt8)", "compared": "Array(UInt64)"}
+    return fields
 
 
 def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
@@ -77,17 +91,22 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
     `DETAIL_COLUMNS`.
     """
     keys = ", ".join(f"key_{j}" for j in range(1, plan.breadth + 1))
-    late = f", {late_time('ts', 'coarse')}" if plan.has_whole_seconds else ""
-    passes = ", passes" if plan.has_entry_filters else ""
+    computed = {
+        "rank": first_rank(plan),
+        "keys": f"CAST([{keys}], 'Array(UInt64)')",
+        "late": late_time("ts", "coarse"),
+    }
+    fields = _event_fields(plan)
+    event = ", ".join(computed.get(name, name) for name in fields)
+    event_type = f"Tuple({', '.join(f'{name} {kind}' for name, kind in fields.items())})"
     histories = f"""
         SELECT unit,
-               arraySort(groupArray(CAST(
-                   (ts, seq, event_id, mask, CAST([{keys}], 'Array(UInt64)'), invalid, visitor
-                    {late}{passes}),
-                   '{_event_type(plan)}'))) AS events,
+               arraySort(groupArray(CAST(({event}), '{event_type}'))) AS events,
                arraySlice(events, 1, {MAX_UNIT_EVENTS}) AS history,
                length(events) > {MAX_UNIT_EVENTS} AS has_more_events
         FROM {matched} WHERE unit != 0 GROUP BY unit"""
+    if plan.has_entry_filters and not plan.steps[0].row.all_of:
+        histories = filtered_histories(plan, histories, fields, event_type)
     candidates = f"SELECT unit, history, has_more_events, {entries_of(plan)} AS entries"
     if plan.repeats and plan.steps[0].row.all_of:
         histories = add_parts(plan, histories)
@@ -101,18 +120,19 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
               FROM ({histories}))"""
     # Each name is defined in a separate subquery. Otherwise, the engine would analyse a copy of
     # its expression wherever it is used.
-    counts = "1" if plan.repeats else plan.in_period("entry_ts") + plan.may_enter("first_event.")
+    counts = "1" if plan.repeats else plan.in_period("entry_ts")
     tied_events = f"""
         SELECT *, {open_parts(plan)} AS open_parts,
                arrayFilter(x -> x.ts = entry_ts AND bitAnd(x.mask, open_parts) != 0,
                            history) AS tied_events
         FROM ({entries})
         WHERE {counts}"""
-    tied = f"""
-        SELECT *, length(tied_events) > 1
-                   AND (has(tied_events.seq, {UNUSABLE})
-                        OR length(arrayDistinct(tied_events.seq)) < length(tied_events)) AS tied
-        FROM ({tied_events})"""
+    tied = f"SELECT *, {are_tied('tied_events')} AS tied FROM ({tied_events})"
+    if plan.has_entry_filters:
+        disagree = disagreements(plan, "tied_events", "tied")
+        passes = entry_passes(plan, "first_event", disagree)
+        where = "" if plan.repeats else "WHERE passes"
+        tied = f"SELECT * FROM (SELECT *, {passes} AS passes FROM ({tied})) {where}"
     values = f"""
         SELECT *,
                arrayMap(j -> if(tied AND arrayUniq(arrayMap(x -> x.keys[j], tied_events)) > 1,
@@ -131,6 +151,7 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
                {_has_several_visitors(plan)} AS several,
                {_diagnostic_counts(plan)} AS seen, cut, {_coarse_times(plan, own)} AS coarse,
                {excluded_after(plan)} AS excluded_after, {assumed_order(plan)} AS assumed,
+               progress.reached < {len(plan.steps)} AND {_may_continue(plan)} AS open,
                {f"{all_ms(plan, 'progress.done')} AS done, window_end," if detailed else ""}
                {_stored_columns(plan) if plan.keeps_visitors else ""}
                {_run_columns(plan) if plan.repeats else ""}
@@ -144,6 +165,21 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
     if not plan.params.settled:
         return outcome
     return f"SELECT * FROM ({outcome}) WHERE 1{plan.has_settled(plan.window_end('entry_ts'))}"
+
+
+def _may_continue(plan: Plan) -> str:
+    """Whether the window of an entry is open, and the unit is not excluded.
+
+    Where time alone decides, only the entry that counts is folded, so this looks at all entries of
+    the visitor, or of the span.
+    """
+    if plan.enters_once or not is_ordered_by_time(plan):
+        is_eligible = "NOT progress.excluded AND " if plan.excludes else ""
+        return f"{is_eligible}{plan.evaluated_at()} <= window_end"
+    conditions = [starts(plan), f"{plan.evaluated_at()} <= {plan.window_end('x.ts')}"]
+    if plan.spans is not None:
+        conditions.append(f"{plan.span('x.ts')} = {plan.span('entry_ts')}")
+    return f"arrayExists(x -> {' AND '.join(conditions)}, history)"
 
 
 def _folded(plan: Plan, values: str, *, detailed: bool) -> str:
@@ -180,8 +216,8 @@ def _later_events(plan: Plan) -> str:
         )
     if not plan.has_whole_seconds:
         return f"arrayFilter(x -> {condition}, arraySlice(history, entry.at + 1))"
-    entry = f"({entry_time(plan)}, first_event.seq, first_event.event_id)"
-    after = f"(x.late, x.seq, x.event_id) > {entry} AND NOT has(served, i)"
+    entry = f"({entry_time(plan)}, first_event.seq, entry.at)"
+    after = f"(x.late, x.seq, i) > {entry} AND NOT has(served, i)"
     return f"""arraySort(x -> (x.late, x.seq, x.event_id), arrayFilter(
                    (x, i) -> {condition} AND {after}, history, {positions}))"""
 
@@ -256,7 +292,7 @@ def _run_columns(plan: Plan) -> str:
     """Select what `runs` reads of a possible run."""
     alone = "entry.alone" if plan.steps[0].row.all_of else "toUInt8(0)"
     began = "entry.began" if plan.steps[0].row.all_of else "entry.at"
-    passes = "first_event.passes" if plan.has_entry_filters else "toUInt8(1)"
+    passes = "passes" if plan.has_entry_filters else "toUInt8(1)"
     return f"""{began} AS began, {alone} AS alone, {passes} AS passes,
                began_time, began_seq, end_time, end_seq, first_event.event_id AS entry_id,"""
 
@@ -307,11 +343,12 @@ def _select_furthest(plan: Plan, outcome: str, columns: tuple[str, ...]) -> str:
     """
     span = "" if plan.spans is None else f", {plan.span('entry_ts')}"
     rank = "excluded_after < 0, " if plan.excludes else ""
-    best = ", ".join(
-        f"best.{position} AS {column}" for position, column in enumerate(columns, start=1)
-    )
+    chosen = {column: f"best.{position}" for position, column in enumerate(columns, start=1)}
+    chosen["open"] = f"is_open AND {chosen['reached']} < {len(plan.steps)}"
+    best = ", ".join(f"{value} AS {column}" for column, value in chosen.items())
     return f"""
         SELECT unit, {best} FROM (
-            SELECT unit, argMax(tuple({", ".join(columns)}),
-                                tuple(reached, {rank}-toInt64(entry_at))) AS best
+            SELECT unit, max(open) AS is_open,
+                   argMax(tuple({", ".join(columns)}),
+                          tuple(reached, {rank}-toInt64(entry_at))) AS best
             FROM ({outcome}) GROUP BY unit{span})"""

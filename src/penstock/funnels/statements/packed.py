@@ -121,7 +121,14 @@ def unit_chains(plan: Plan, layout: Layout) -> str:
                {_position(layout)} AS position, {_complexity(plan, layout)} AS complexity
         FROM matched"""
     first_ts, passed = ("min(ts) AS first_ts,", " first_ts,") if plan.keeps_visitors else ("", "")
-    last_start = other_span = events = repeats = ""
+    last_start = other_span = events = repeats = open_entry = later_entries = ""
+    is_open = "waiting"
+    if plan.reopens and plan.window_ms is not None:
+        open_entry = f" max({_starts(plan)} AND {plan.evaluated_at()} <= ts + {plan.window_ms})"
+        open_entry += " AS has_open_entry,"
+        is_open = "has_open_entry"
+        if plan.has_entry_filters:  # Later entries may be tied with events that do not pass.
+            later_entries = f" OR has_open_entry != ({plan.evaluated_at()} <= window_end)"
     stop = f"arrayFirstIndex(verdict -> verdict != 0, arrayPushBack(verdicts, {_MISSING}))"
     if any(step.row.strict for step in plan.steps):
         events, repeats = " count() AS events,", f" OR events != {stop}"
@@ -137,7 +144,7 @@ def unit_chains(plan: Plan, layout: Layout) -> str:
                uniqUpToIf(1)(value, value != 0) AS values, max(value) AS any_value,
                uniqUpTo(1)(visitor) AS visitors,
                {_over_limit(plan)} AS over_limit,{first_ts}{events}{last_start}{filtered}
-               max(complexity) AS complexity, {_unitless(plan)} AS unitless
+              {open_entry} max(complexity) AS complexity, {_unitless(plan)} AS unitless
         FROM ({positions}) GROUP BY unit"""
     several = " OR visitors > 1" if plan.keeps_visitors else ""
     open_reasons = f"({_DISORDERED})" if plan.by_attempt else f"({_DISORDERED}, {_LATE})"
@@ -157,21 +164,23 @@ def unit_chains(plan: Plan, layout: Layout) -> str:
         SETTINGS short_circuit_function_evaluation = 'disable'"""
     classes = f"""
         SELECT *, multiIf(
-                   unit = 0, {UNITLESS}, complexity = 2 OR over_limit, {COMPLEX},
+                   unit = 0, {UNITLESS}, complexity = 2 OR over_limit{_may_agree(plan)}, {COMPLEX},
                    firsts[1] = 0 OR NOT {plan.in_period("entry_ts")}{_is_refused(plan)}, {ABSENT},
                    complexity = 1 OR starts > 1 OR (carries AND values > 1){several}
                        OR arrayFirst(verdict -> verdict != 0, verdicts) IN {open_reasons}
-                       OR {_tied_options(plan, layout)}{other_span}{shared_time}{repeats},
+                       OR {_tied_options(plan, layout)}{other_span}{shared_time}{repeats}
+                       {later_entries},
                    {COMPLEX}, {SIMPLE}) AS class
         FROM ({verdicts})"""
-    open_units = f" AND NOT (class = {SIMPLE} AND waiting)" if plan.params.settled else ""
+    unsettled = f" AND NOT (class = {SIMPLE} AND (waiting OR open))" if plan.params.settled else ""
     return f"""
     SELECT unit, unitless, firsts,{passed} visitors > 1 AS several, entry_ts, window_end, class,
            if(class = {SIMPLE} AND carries, any_value, 0) AS value,
            if(class = {SIMPLE}, {stop}, 0) AS reached,
            {layout.time("firsts[reached]")} AS done_ts,
-           {plan.evaluated_at()} <= window_end AS waiting
-    FROM ({classes}) WHERE class != {ABSENT}{open_units}"""
+           {plan.evaluated_at()} <= window_end AS waiting,
+           class = {SIMPLE} AND reached < {len(plan.steps)} AND {is_open} AS open
+    FROM ({classes}) WHERE class != {ABSENT}{unsettled}"""
 
 
 def _over_limit(plan: Plan) -> str:
@@ -254,13 +263,24 @@ def _filtered_entries(plan: Plan, layout: Layout) -> str:
         return f" argMinIf(passes, position, {_starts(plan)}) AS may_enter,"
     starts = f"{plan.overlaps('mask', plan.steps[0].all)} AND {plan.in_period('ts')}"
     time = f"bitShiftRight(position, {layout.time_shift})"
-    return f" minIf({time}, {starts} AND NOT passes) AS refused,"
+    refused = f" minIf({time}, {starts} AND NOT passes) AS refused,"
+    return f"{refused} countIf({starts} AND NOT passes) AS refusals,"
 
 
 def _is_refused(plan: Plan) -> str:
     """Whether the only possible entry of an attempt does not pass the entry filters."""
     has_filters = plan.has_entry_filters and plan.by_attempt
     return " OR (starts = 1 AND NOT may_enter)" if has_filters else ""
+
+
+def _may_agree(plan: Plan) -> str:
+    """Whether entries of a visitor that do not pass may be tied and pass together, because the
+    property on which they disagree is missing then.
+    """
+    conditions = plan.definition.entry_conditions
+    if plan.by_attempt or not any(condition.if_missing for condition in conditions):
+        return ""
+    return " OR refusals > 1"
 
 
 def _shares_entry_time(plan: Plan, layout: Layout) -> str:
@@ -334,6 +354,9 @@ def tallies(plan: Plan, layout: Layout) -> str:
     counted += [f"countIf(reached = {k} AND waiting)" for k in range(1, n + 1)]
     if plan.excludes:  # Excluded units are complex.
         counted += ["toUInt64(0)"] * (n - 1)
+    if plan.reopens:
+        counted += [f"countIf(reached = {k} AND open AND NOT waiting)" for k in range(1, n)]
+        counted += ["toUInt64(0)"] * plan.excludes
     if plan.definition.has_options:
         counted += [
             f"countIf(reached >= {k}"
@@ -344,7 +367,7 @@ def tallies(plan: Plan, layout: Layout) -> str:
     quality = {
         "unitless": f"sumIf(unitless, class = {UNITLESS})",
         "several": f"countIf(several AND class = {SIMPLE})",
-        "open_windows": f"countIf(reached BETWEEN 1 AND {n - 1} AND waiting)",
+        "open_windows": "countIf(open)",
     }
     return f"""
     SELECT class, value, groupArrayIf(unit, class = {COMPLEX}) AS units,

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from penstock.funnels.statements import step_order
 from penstock.funnels.statements.entries import least_next_number
+from penstock.funnels.statements.equal_times import keeps_ranks, served_masks
 from penstock.funnels.statements.exclusions import (
     NOT_EXCLUDED,
     contested_ties,
@@ -35,12 +36,20 @@ def folded_units(plan: Plan, values: str, *, detailed: bool) -> str:
     events, time = "followers", "late" if plan.has_whole_seconds else "ts"
     if plan.definition.in_step_order:
         same_time = _equals_previous(f"followers.{time}")
-        followers = f"SELECT *, {step_order.reading(plan, same_time)} AS reading FROM ({followers})"
+        followers = f"SELECT *, {step_order.reading(plan, same_time)} FROM ({followers})"
         events = "reading"
+    elif keeps_ranks(plan):
+        same_order = _equals_previous(f"arrayZip(followers.{time}, followers.seq)")
+        served = served_masks(plan, "followers", "same_order")
+        followers = f"""
+        SELECT *, {served} AS served_masks
+        FROM (SELECT *, {same_order} AS same_order FROM ({followers}))"""
     times = f"{events}.{time}"
     inputs = {"ts": times, "seq": f"{events}.seq", "mask": f"{events}.mask"}
     if plan.definition.in_step_order:
-        inputs["event_id"] = f"{events}.event_id"
+        inputs |= {"event_id": f"{events}.event_id", "awaited": "awaited"}
+    elif keeps_ranks(plan):
+        inputs["own"] = "served_masks"
     same_ts = same_seq = _equals_previous(times)
     inputs["same_ts"] = same_ts
     if plan.definition.sequence_property is not None:
@@ -108,23 +117,29 @@ def folds_conflicts(plan: Plan) -> bool:
 def conflicts(plan: Plan, events: str) -> str:
     """Return a mask for each event, with a bit for each entry value that the event contradicts.
 
-    Missing values do not contradict any value.
+    Missing values do not contradict any value. The event must be proven to come after the entry.
     """
+    time = "x.late" if plan.has_whole_seconds else "x.ts"
+    entry_at, number = entry_time(plan), "first_event.seq"
+    # An unusable number is greater than all others.
+    is_after = f"x.seq != {UNUSABLE} AND x.seq > {number}"
+    is_later = f"({time} > {entry_at} OR ({time} = {entry_at} AND {is_after}))"
     bits = []
     for j in range(plan.breadth):
         value, entry_value = f"x.keys[{j + 1}]", f"entry_keys[{j + 1}]"
         bits.append(
             f"{1 << j} * ({value} != 0 AND {entry_value} != 0 AND {value} != {entry_value})"
         )
-    return f"arrayMap(x -> toUInt8({' + '.join(bits)}), {events})"
+    return f"arrayMap(x -> toUInt8(({' + '.join(bits)}) * {is_later}), {events})"
 
 
 class _Field(NamedTuple):
     """One field of the fold's state.
 
     start: its value right after the entry. The other expressions return its value after an event.
-    They read the previous state as `s`, and the event's ts, seq, mask, conflicts, same_ts (whether
-    its time equals the previous event's) and same_seq (whether its time and number do). completed:
+    They read the previous state as `s`, and the event's ts, seq, mask, own (its mask without the
+    matches that others of the same order serve), conflicts, same_ts (whether its time equals the
+    previous event's) and same_seq (whether its time and number do). completed:
     the value if the event completed a step. filled: the value if it filled a part of a group.
     passed: the value if it did neither; None if the value does not change. excluded: the value if
     the event excluded the unit; None if the value does not change. tied, skipped: the values if
@@ -147,7 +162,7 @@ def _state(plan: Plan, *, detailed: bool) -> list[_Field]:
 
     Source: semantics, "Progress after entry", rules 2 to 5.
     """
-    hit = _hit(plan)
+    hit = _hit(plan, mask=_own(plan))
     least = least_next_number("seq", "s.least")
     fields = [
         _Field("reached", "UInt8", "1", "s.reached + 1", "s.reached"),
@@ -250,22 +265,26 @@ def _step(plan: Plan, state: list[_Field]) -> str:
     fresh = "seq >= s.least"  # rule 4
     accepted = _tuple(item.completed for item in state)  # rule 5
     groups = _groups(plan)
+    own = _hit(plan, mask=_own(plan))
     if any(groups):
-        full = f"bitOr(s.filled, {_hit(plan)}) = {_next_step(plan)}"
+        full = f"bitOr(s.filled, {own}) = {_next_step(plan)}"
         filled = _tuple(item.filled for item in state)
         accepted = f"if({_choose_by_group(groups, '0', '1')} OR {full}, {accepted}, {filled})"
+    passed = [item.passed or f"s.{item.name}" for item in state]
+    ignored = _tuple(passed)
+    if _own(plan) != "mask":
+        accepted = f"if({own} != 0, {accepted}, {ignored})"
     if plan.excludes:
         candidate = f"NOT s.excluded AND ({candidate} OR {excludes_in('s.reached', 'gaps')})"
         excluded = _tuple(item.excluded or f"s.{item.name}" for item in state)
         accepted = f"if({_is_excluded(plan)}, {excluded}, {accepted})"
     if plan.definition.in_step_order:
-        candidate = f"({candidate}) AND NOT has({step_order.USED}, event_id)"
+        candidate = f"{step_order.IS_AWAITED} AND ({candidate})"
+        candidate += f" AND NOT has({step_order.USED}, event_id)"
         is_step = f" AND NOT {excludes_in('s.reached', 'gaps')}" if plan.excludes else ""
         after = f"{_AFTER} OR ({step_order.IS_FREE}{is_step})"
-    passed = [item.passed or f"s.{item.name}" for item in state]
     skip = _tuple(item.skipped or value for item, value in zip(state, passed, strict=True))
     tie = _tuple(item.tied or value for item, value in zip(state, passed, strict=True))
-    ignored = _tuple(passed)
     return f"if({candidate}, if({after}, if({fresh}, {accepted}, {skip}), {tie}), {ignored})"
 
 
@@ -297,14 +316,19 @@ def _next_step(plan: Plan, state: str = "s") -> str:
     return f"{plan.masks([*(step.all for step in plan.steps), 0])}[{state}.reached + 1]"
 
 
-def _hit(plan: Plan, state: str = "s") -> str:
+def _own(plan: Plan) -> str:
+    """Return the name of the mask of the matches that an event may serve."""
+    return "own" if keeps_ranks(plan) and not plan.definition.in_step_order else "mask"
+
+
+def _hit(plan: Plan, state: str = "s", mask: str = "mask") -> str:
     """Return the next step's matches that the event satisfies and that are not filled yet.
 
-    state: name of the state.
+    state: name of the state. mask: name of the event's mask.
     """
     if not any(_groups(plan)):
-        return f"bitAnd(mask, {_next_step(plan, state)})"
-    return f"bitAnd(mask, bitAnd({_next_step(plan, state)}, bitNot({state}.filled)))"
+        return f"bitAnd({mask}, {_next_step(plan, state)})"
+    return f"bitAnd({mask}, bitAnd({_next_step(plan, state)}, bitNot({state}.filled)))"
 
 
 def unit_ties(plan: Plan) -> str:

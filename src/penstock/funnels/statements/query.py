@@ -60,7 +60,7 @@ class QueryParams:
     start_ms, end_ms: the reporting period in milliseconds since 1970. Both are set, or both are
     None. evaluated_at_ms: events after this time are not read. cohort: exact value for each
     filtered breakdown property; None selects missing values. sort, descending: the order of the
-    cohorts. settled: whether to count only units whose window has ended. members: the visitors of
+    cohorts. settled: whether to count only settled units. members: the visitors of
     each saved cohort that a filter names (`membership.member_texts`). reads_all_traits: whether the
     rows depend on traits that the definition does not name.
     """
@@ -186,6 +186,7 @@ class Plan:
         self.by_attempt = definition.counting_unit is CountingUnit.ATTEMPT
         self.repeats = definition.repeat
         self.enters_once = definition.enters_once
+        self.reopens = definition.reopens
         # Other payment provider events have the kind `provider`, which matches nothing.
         self.has_whole_seconds = profile.has_provider_events and any(
             match.type is MatchType.TRANSACTION for row in definition.rows for match in row.matches
@@ -230,9 +231,11 @@ class Plan:
     def has_settled(self, window_end: str) -> str:
         """Whether a unit may count: an expression that starts with AND, or nothing.
 
-        Without the query parameter `settled`, all units count.
+        Without the query parameter `settled`, all units count. It reads the column `open`.
         """
-        return f" AND {window_end} < {self.evaluated_at()}" if self.params.settled else ""
+        if not self.params.settled:
+            return ""
+        return f" AND {window_end} < {self.evaluated_at()} AND NOT open"
 
     def span(self, at: str) -> str:
         """Return the start of the span that contains a time in milliseconds."""

@@ -158,7 +158,7 @@ def _sorting(plan: Plan) -> list[str]:
     pending = figures.pending_units(plan)
     early = figures.early_units(plan)
     excluded, eligible = figures.excluded_units(plan), figures.eligible_units(plan)
-    settled = f"({eligible} - {pending} - {early})"
+    settled = f"({eligible} - {pending} - {early} - {figures.reopened_units(plan)})"
     conversion_rate = f"{completed} / {eligible}"
     if plan.excludes:
         conversion_rate = f"if({eligible} = 0, NULL, {conversion_rate})"

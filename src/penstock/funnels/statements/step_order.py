@@ -1,10 +1,12 @@
 """Step order: events with equal times count in the order of the steps, however they arrived.
 
-The fold reads the events of one time again after each acceptance, and assumes the order of events
-that do not both have a usable number. Source: semantics, "Equal times".
+The fold reads the events of one time again after each step, and assumes the order of events that do
+not both have a usable number. Source: semantics, "Equal times".
 """
 
 from penstock.funnels.statements.entries import MAX_TOGETHER
+from penstock.funnels.statements.equal_times import rank
+from penstock.funnels.statements.exclusions import excludes_in, gaps
 from penstock.funnels.statements.query import UNUSABLE, Plan
 
 NONE = "CAST([], 'Array(String)')"
@@ -15,18 +17,33 @@ IS_FREE = f"ts = s.last_ts AND (seq = {UNUSABLE} OR s.last_seq = {UNUSABLE})"
 IS_FIRST_REFUSAL = f"NOT has({REFUSED}, event_id)"
 IS_EARLIER = f"seq != {UNUSABLE} AND s.last_seq != {UNUSABLE} AND seq < s.last_seq"
 """Whether an event with the last step's time is provably before it."""
+IS_AWAITED = "awaited IN (0, s.reached + 1)"
+"""Whether an event is read for the next step."""
 WITH_USED = f"arrayPushBack({USED}, event_id)"
 WITH_REFUSED = f"arrayPushBack({REFUSED}, event_id)"
 
 
 def reading(plan: Plan, same_ts: str) -> str:
-    """Return the followers in reading order. Followers with equal times appear several times.
+    """Return the columns `reading` and `awaited`: the followers in reading order, and the step that
+    each of them is read for; 0 for any step.
 
-    same_ts: whether a follower has the same time as the previous one.
+    Followers with equal times are read once for each step. Those without a number come last, and
+    exclusions first among them. same_ts: whether a follower has the same time as the previous one.
     """
     runs = f"arraySplit((x, same) -> NOT same, followers, {same_ts})"
-    more = f"least(length(run), {plan.definition.max_readings - 1})"
-    readings = f"if(length(run) BETWEEN 2 AND {MAX_TOGETHER}, 1 + {more}, 1)"
-    return (
-        f"arrayFlatten(arrayMap(run -> arrayFlatten(arrayWithConstant({readings}, run)), {runs}))"
-    )
+    steps = range(1, len(plan.steps))
+    sorted_runs = ", ".join(_sorted(plan, step) for step in steps)
+    numbers = ", ".join(f"arrayWithConstant(length(run), {step + 1})" for step in steps)
+    once = f"length(run) = 1 OR length(run) > {MAX_TOGETHER}"
+    alone = "arraySort(x -> (x.seq, x.rank.3, x.rank.4, x.event_id), run)"
+    read = f"if({once}, {alone}, arrayConcat({sorted_runs}))"
+    awaited = f"if({once}, arrayWithConstant(length(run), 0), arrayConcat({numbers}))"
+    return f"""arrayFlatten(arrayMap(run -> {read}, {runs})) AS reading,
+               arrayFlatten(arrayMap(run -> {awaited}, {runs})) AS awaited"""
+
+
+def _sorted(plan: Plan, step: int) -> str:
+    """Return the events of `run` as they are read for a step. step: its index."""
+    excludes = excludes_in(str(step), gaps(plan, "x.mask")) if plan.excludes else "0"
+    is_step = f"x.seq = {UNUSABLE} AND NOT {excludes}"
+    return f"arraySort(x -> (x.seq, {is_step}, {rank(plan, step)}, x.event_id), run)"

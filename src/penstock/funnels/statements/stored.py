@@ -18,6 +18,8 @@ def stored_units(plan: Plan) -> str:
            {_has_several_visitors(plan)} AS several, seen, cut,
            toUInt32(0) AS coarse, toUInt32(0) AS assumed,
            excluded_after,
+           reached < {len(plan.steps)} AND excluded_after < 0
+               AND {plan.evaluated_at()} <= {plan.window_end("entry_ts")} AS open,
            arrayMap(pause -> entry_ts + pause, arrayCumSum(pauses)) AS done,
            {plan.window_end("entry_ts")} AS window_end
     FROM funnel_outcomes FINAL

@@ -256,7 +256,8 @@ def trend(counted: CountedUnits, edges_ms: Sequence[int]) -> Statement:
     edges_ms: starts of the buckets in ascending order. The first bucket must start no later than
     the first entry. For visitors, `counted` must have the same edges. Columns: bucket (its start),
     first_ms and last_ms (times of its first and last entry), entered, completed, pending,
-    early (completed units whose window is open), excluded, median_ms. Buckets without entries are
+    early (completed units whose window is open), excluded, reopened (dropped-off units that are
+    open), reopened_excluded (excluded units that are open), median_ms. Buckets without entries are
     omitted.
     """
     plan = counted.plan
@@ -269,6 +270,8 @@ def trend(counted: CountedUnits, edges_ms: Sequence[int]) -> Statement:
                countIf({_outcome(plan, Outcome.PENDING, n)}) AS pending,
                countIf(reached = {n} AND {_waiting(plan)}) AS early,
                countIf({_outcome(plan, Outcome.EXCLUDED, n)}) AS excluded,
+               countIf(open AND {_outcome(plan, Outcome.DROPPED_OFF, n)}) AS reopened,
+               countIf(open AND {_outcome(plan, Outcome.EXCLUDED, n)}) AS reopened_excluded,
                quantileExactInclusiveIf(0.5)(done_ts - entry_ts, reached = {n}) AS median_ms
         FROM counted WHERE {in_cohort_filter(plan)} GROUP BY bucket ORDER BY bucket""")
 

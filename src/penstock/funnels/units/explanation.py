@@ -164,7 +164,7 @@ def _explain_ignored(definition: Definition, path: FunnelPath | None, event: Mat
         return f"{matches}step 1 was never completed, so nothing counts."
     n = len(required_rows(definition))
     if event.late_order < path.entry.order:
-        if 1 in steps and not event.passes:
+        if 1 in steps and not all(event.met):
             return f"Matches step 1, but {reason_not_to_enter(definition)}."
         if definition.repeat:
             return f"{matches}it comes before the entry of this run."
@@ -186,8 +186,10 @@ def _explain_ignored(definition: Definition, path: FunnelPath | None, event: Mat
         return f"Matches step 1, but an attempt enters only once; step {next_step} was next."
     if steps == [1] and definition.repeat:
         return f"Matches step 1, but a run is open; step {next_step} was next."
-    if next_step in steps:
+    if next_step in steps and required_rows(definition)[next_step - 1][1].all_of:
         return f"Matches step {next_step}, but its part of the group was already filled."
+    if next_step in steps:
+        return f"Matches step {next_step}, but another event of the same time completed it."
     return f"{matches}step {next_step} was next."
 
 

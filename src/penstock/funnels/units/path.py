@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from penstock.base.scalar import MISSING
 from penstock.funnels.definitions.model import CountingUnit, Definition, Row
@@ -43,7 +44,8 @@ class MatchedEvent:
     number: its usable sequence number. invalid: whether it has a sequence value that is not usable.
     matched: for each row of the definition, the indexes of the matches that it satisfies. values:
     tagged entry values, one per breakdown property. coarse: whether its provider states times in
-    whole seconds ("Whole seconds"). passes: whether it passes the query's entry filters.
+    whole seconds ("Whole seconds"). met: for each of the query's conditions on entries, whether it
+    meets the condition. compared: the value that the condition compares.
     """
 
     event_id: str
@@ -53,7 +55,8 @@ class MatchedEvent:
     matched: tuple[frozenset[int], ...]
     values: tuple[str, ...]
     coarse: bool = False
-    passes: bool = True
+    met: tuple[bool, ...] = ()
+    compared: tuple[Any, ...] = ()
 
     @property
     def order(self) -> Order:
@@ -104,18 +107,20 @@ class Verdict:
 class FunnelPath:
     """The progress of a unit after one entry.
 
-    entry: the event that completed step 1. values: tagged entry values. candidates: the events that
-    decide the values. tied: whether they decide by agreement. completed: the event that completed
-    each step. done: the sort key at which each step was completed. options: for each completed
-    step, the matches that count. events: all events of the unit, in reading order. later: the
-    events that are read after the entry. accepted: the events after the entry that rule 5 accepted.
-    verdicts: the decisions on events that matched the next step, by event ID. ties: number of
-    unordered ties. excluded_by: the event that excluded the unit, if any. assumed: accepted events
-    whose order is assumed, because their times are equal.
+    entry: the event that completed step 1. values: tagged entry values. passes: whether they meet
+    the query's conditions on entries. candidates: the events that decide the values. tied: whether
+    they decide by agreement. completed: the event that completed each step. done: the sort key at
+    which each step was completed. options: for each completed step, the matches that count. events:
+    all events of the unit, in reading order. later: the events that are read after the entry.
+    accepted: the events after the entry that rule 5 accepted. verdicts: the decisions on events
+    that matched the next step, by event ID. ties: number of unordered ties. excluded_by: the event
+    that excluded the unit, if any. assumed: accepted events whose order is assumed, because their
+    times are equal. newest: the path of a visitor's last entry that may count and is not excluded.
     """
 
     entry: MatchedEvent
     values: tuple[str, ...]
+    passes: bool
     candidates: Sequence[MatchedEvent]
     tied: bool
     completed: list[MatchedEvent]
@@ -129,6 +134,7 @@ class FunnelPath:
     ties: int = 0
     excluded_by: MatchedEvent | None = None
     assumed: list[MatchedEvent] = field(default_factory=list)
+    newest: "FunnelPath | None" = None
 
     @property
     def excluded_ms(self) -> int | None:
@@ -156,9 +162,17 @@ class FunnelPath:
         """The start of the span of diagnostic rows above step 1; None for the first event."""
         return None if definition.window_s is None else self.entry_ms - definition.window_s * 1000
 
-    def is_open(self, evaluated_at_ms: int) -> bool:
-        """Whether the window has not ended yet (R14)."""
-        return self.in_window(evaluated_at_ms)
+    def is_open(self, definition: Definition, evaluated_at_ms: int) -> bool:
+        """Whether the unit has not completed, and an entry of it still may."""
+        return self.reached < len(definition.steps) and any(
+            path is not None and path.in_window(evaluated_at_ms) and path.excluded_by is None
+            for path in (self, self.newest)
+        )
+
+    def is_settled(self, definition: Definition, evaluated_at_ms: int) -> bool:
+        """Whether the window has ended, and the unit is not open."""
+        has_ended = not self.in_window(evaluated_at_ms)
+        return has_ended and not self.is_open(definition, evaluated_at_ms)
 
     def in_window(self, at_ms: int) -> bool:
         """Whether a time after the entry is inside the window, including the window's end."""
@@ -168,6 +182,26 @@ class FunnelPath:
 def required_rows(definition: Definition) -> list[tuple[int, Row]]:
     """Return the required steps with their indexes among the rows."""
     return [(row_index, row) for row_index, row in enumerate(definition.rows) if row.required]
+
+
+def rank(definition: Definition, event: MatchedEvent, step: int) -> tuple[Any, ...]:
+    """Return the sort key of an event among those that could complete a step at the same time.
+
+    The event with the fewest later rows comes first, then the first match. Events that are equal in
+    the rows that they match and in their values are interchangeable. Events with equal numbers are
+    read as they arrived. step: index of the step. Source: semantics, "Equal times".
+    """
+    if event.number is not None:
+        return (event.event_id,)
+    row_index, _ = required_rows(definition)[step]
+    bits = size = later = 0
+    for index, row in enumerate(definition.rows):
+        if not row.diagnostic:
+            bits |= sum(1 << (size + match) for match in event.matched[index])
+            later += index > row_index and bool(event.matched[index])
+        size += len(row.matches)
+    first = min(event.matched[row_index], default=0)
+    return later, first, bits, event.coarse, event.values, event.event_id
 
 
 def exclusion_row(definition: Definition, step: int) -> int | None:
@@ -203,8 +237,9 @@ def gaps_of(definition: Definition, event: MatchedEvent) -> frozenset[int]:
 def conflicts(definition: Definition, path: FunnelPath, property_index: int) -> list[MatchedEvent]:
     """Return the later events that disagree with an entry value that is not missing (R12).
 
-    For a visitor, who may enter again, only accepted events count; for an attempt, all events
-    inside the window that match a required step. property_index: index of the breakdown property.
+    They are proven to come after the entry. For a visitor, who may enter again, only accepted
+    events count; for an attempt, all events inside the window that match a required step.
+    property_index: index of the breakdown property.
     """
     events: Sequence[MatchedEvent] = path.accepted
     if definition.counting_unit is CountingUnit.ATTEMPT:
@@ -218,7 +253,9 @@ def conflicts(definition: Definition, path: FunnelPath, property_index: int) -> 
     return [
         event
         for event in events
-        if entry_value != MISSING and event.values[property_index] not in (entry_value, MISSING)
+        if entry_value != MISSING
+        and event.values[property_index] not in (entry_value, MISSING)
+        and is_provably_after(event.late_order, path.entry.order)
     ]
 
 

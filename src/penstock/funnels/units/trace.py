@@ -10,6 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, takewhile
+from typing import Any
 
 from penstock.base.scalar import MISSING
 from penstock.funnels.definitions.model import CountingUnit, Definition, Row
@@ -22,6 +23,7 @@ from penstock.funnels.units.path import (
     Verdict,
     gaps_of,
     is_provably_after,
+    rank,
     required_rows,
 )
 
@@ -30,9 +32,10 @@ def funnel_paths(definition: Definition, events: Sequence[MatchedEvent]) -> Iter
     """Yield a path for each completion of step 1, or for each run if every run counts, earliest
     first.
 
-    events: the events of one unit, in reading order.
+    events: the events of one unit.
     """
     row_index, step = required_rows(definition)[0]
+    events = sorted(events, key=lambda event: (*event.order[:4], rank(definition, event, 0)))
     sequel = _Sequel(definition, events)
     filled: frozenset[int] = frozenset()
     filled_before: frozenset[int] = frozenset()
@@ -164,9 +167,11 @@ def _follow(
     steps, entry = required_rows(definition), events[start.index]
     index = bisect_right(sequel.orders, entry.order) - 1
     values, tied = entry_values(entry, start.candidates)
+    passes = _passes(definition, entry, start.candidates, tied=tied)
     path = FunnelPath(
         entry=entry,
         values=values,
+        passes=passes,
         candidates=start.candidates,
         tied=tied,
         completed=[entry],
@@ -184,7 +189,9 @@ def _follow(
     if not in_step_order:
         _refuse_earlier_ties(path, steps, sequel, index)
     reading = (
-        _reading_in_step_order(path, sequel) if in_step_order else _reading(path, sequel, index)
+        _reading_in_step_order(definition, path, sequel)
+        if in_step_order
+        else _reading(path, sequel, index)
     )
     for index in reading:
         row_index, step = steps[path.reached]
@@ -223,12 +230,16 @@ def _follow(
                     Decision.SEQUENCE_SKIP, next_step, matches, number=number
                 )
             continue
-        exclusion = index if excludes else None
-        if is_proven and not excludes:
+        exclusion = None
+        if is_proven:
             exclusion = _exclusion_at_once(path, sequel, index, number)
         if exclusion is not None:
             _exclude(path, sequel, exclusion, row_index, filled, number)
             break
+        if not in_step_order:
+            matches -= _served_by_others(definition, path, sequel, index)
+            if not matches:
+                continue
         path.accepted.append(event)
         if not is_proven:
             path.assumed.append(event)
@@ -261,23 +272,67 @@ def _reading(path: FunnelPath, sequel: _Sequel, index: int) -> Iterator[int]:
         yield index
 
 
-def _reading_in_step_order(path: FunnelPath, sequel: _Sequel) -> Iterator[int]:
+def _served_by_others(
+    definition: Definition, path: FunnelPath, sequel: _Sequel, index: int
+) -> frozenset[int]:
+    """Return the matches of the next step that other events serve before an event, if the order of
+    the events is not known. For a step that is not a group, these are all matches or none.
+    """
+    step = path.reached
+    row_index, row = required_rows(definition)[step]
+    if sequel.events[index].number is not None:
+        return frozenset()
+    own = rank(definition, sequel.events[index], step)
+    served = frozenset[int]()
+    for other in sequel.at_once(index):
+        event = sequel.events[other]
+        if (
+            sequel.orders[other][:4] == sequel.orders[index][:4]
+            and path.in_window(event.at_ms)
+            and not _is_used(path, event)
+            and rank(definition, event, step) < own
+        ):
+            served |= event.matched[row_index]
+    return frozenset(range(len(row.matches))) if served and not row.all_of else served
+
+
+def _reading_in_step_order(
+    definition: Definition, path: FunnelPath, sequel: _Sequel
+) -> Iterator[int]:
     """Yield the indexes of the events from the entry's time on.
 
-    Events of one time are read again after one of them was accepted, because each may follow it.
+    Events of one time are read again after each completed step, because each may follow it.
     """
     index = bisect_left(sequel.orders, path.entry.order[:2])
     while index < len(sequel.events):
         together = list(sequel.at_once(index))
-        readings = 1
-        if 1 < len(together) <= MAX_TOGETHER:
-            readings += len(together)
-        for _ in range(readings):
-            before = len(path.accepted)
-            yield from together
-            if len(path.accepted) == before:
+        reached, is_few = 0, len(together) <= MAX_TOGETHER
+        while reached != path.reached and path.reached < len(definition.steps):
+            reached = path.reached
+            for at in _in_step_order(definition, sequel, together, reached if is_few else None):
+                yield at
+                if path.reached != reached and is_few:
+                    break
+            else:
                 break
         index = together[-1] + 1
+
+
+def _in_step_order(
+    definition: Definition, sequel: _Sequel, together: Sequence[int], reached: int | None
+) -> list[int]:
+    """Return events of one time as they are read after a step. Of the events without a number,
+    exclusions come first. reached: number of completed steps; None to ignore the steps.
+    """
+
+    def key(index: int) -> tuple[Any, ...]:
+        event, order = sequel.events[index], sequel.orders[index][:4]
+        if reached is None:
+            return order, rank(definition, event, 0)[2:]
+        is_step = event.number is None and reached not in sequel.gaps[index]
+        return order, is_step, rank(definition, event, reached)
+
+    return sorted(together, key=key)
 
 
 def _is_unordered(event: MatchedEvent, path: FunnelPath) -> bool:
@@ -409,6 +464,20 @@ def entry_values(
     return tuple(values.pop() if len(values) == 1 else MISSING for values in seen), True
 
 
+def _passes(
+    definition: Definition, entry: MatchedEvent, candidates: Sequence[MatchedEvent], *, tied: bool
+) -> bool:
+    """Whether the entry values meet the query's conditions on entries."""
+    return all(
+        condition.if_missing
+        if tied and len({candidate.compared[index] for candidate in candidates}) > 1
+        else is_met
+        for index, (condition, is_met) in enumerate(
+            zip(definition.entry_conditions, entry.met, strict=True)
+        )
+    )
+
+
 def chosen_path(
     definition: Definition,
     events: Sequence[MatchedEvent],
@@ -428,17 +497,23 @@ def chosen_path(
 
     def inside(path: FunnelPath) -> bool:
         check()
-        may_count = path.entry.passes or not is_filtered
+        may_count = path.passes or not is_filtered
         return may_count and is_in_period(path.entry_ms, start_ms, end_ms)
 
     if definition.counting_unit is CountingUnit.ATTEMPT:
         first = next(funnel_paths(definition, events), None)
         return first if first is not None and inside(first) else None
-    return max(
-        islice(filter(inside, funnel_paths(definition, events)), _max_entries(definition, events)),
-        key=lambda path: (path.reached, path.excluded_by is None),
-        default=None,
-    )
+    best = newest = None
+    paths = filter(inside, funnel_paths(definition, events))
+    for path in islice(paths, _max_entries(definition, events)):
+        rank = (path.reached, path.excluded_by is None)
+        if best is None or rank > (best.reached, best.excluded_by is None):
+            best = path
+        if path.excluded_by is None:
+            newest = path
+    if best is not None:
+        best.newest = newest
+    return best
 
 
 def visitor_runs(

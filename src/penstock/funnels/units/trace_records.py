@@ -251,12 +251,16 @@ def _outcome(context: QueryContext, unit: Unit) -> str:
         outcome = f"and completed all {n} steps at {iso(path.done_ms[-1])}."
     elif path.window_end_ms is None:
         outcome = f"and reached step {reached} of {n}; the window never ends, so it may complete."
-    elif path.is_open(params.evaluated_at_ms):
+    elif path.in_window(params.evaluated_at_ms):
         end = iso(path.window_end_ms)
         outcome = f"and reached step {reached} of {n} so far; the window is open until {end}."
     else:
         end = iso(path.window_end_ms)
         outcome = f"and reached step {reached} of {n}; the window ended at {end}."
+    if not path.in_window(params.evaluated_at_ms) and path.is_open(
+        definition, params.evaluated_at_ms
+    ):
+        outcome += " It may still complete, because the visitor entered again."
     return f"{entry} {outcome}{_reason_to_leave_out(definition, unit, path, params)}"
 
 
@@ -268,8 +272,8 @@ def _reason_to_leave_out(
         return ""
     if not is_in_period(path.entry_ms, params.start_ms, params.end_ms):
         return " The entry is outside the period."
-    if not path.entry.passes:
+    if not path.passes:
         return f" The entry {reason_not_to_enter(definition)}."
-    if not fits_settled(path, params):
+    if not fits_settled(definition, path, params):
         return " It is not settled: the request leaves out units whose window is open."
     return ""

@@ -72,13 +72,13 @@ def trace_unit(
         path = choose(visitor_runs(definition, events, check))
         selected = (
             path is not None
-            and path.entry.passes
+            and path.passes
             and is_in_period(path.entry_ms, *period)
-            and fits_settled(path, params)
+            and fits_settled(definition, path, params)
         )
     else:
         path = chosen_path(definition, events, *period, check)
-        selected = path is not None and fits_settled(path, params)
+        selected = path is not None and fits_settled(definition, path, params)
     if path is None and not definition.repeat:
         period, is_filtered = (None, None), False
         path = chosen_path(definition, events, *period, check, is_filtered=is_filtered)
@@ -97,9 +97,9 @@ def trace_unit(
     return Unit(name, in_order_rows, path, selected, decisions, matching_only, truncated)
 
 
-def fits_settled(path: FunnelPath, params: QueryParams) -> bool:
+def fits_settled(definition: Definition, path: FunnelPath, params: QueryParams) -> bool:
     """Whether a unit with this path counts in a query that may be about settled units only."""
-    return not (params.settled and path.is_open(params.evaluated_at_ms))
+    return not params.settled or path.is_settled(definition, params.evaluated_at_ms)
 
 
 def _takes_part(definition: Definition, row: Mapping[str, Any], visitors: Collection[int]) -> bool:
@@ -140,5 +140,6 @@ def matched_event(definition: Definition, row: Mapping[str, Any]) -> MatchedEven
         tuple(matched),
         values,
         bool(row["coarse"]),
-        bool(row.get("passes", True)),
+        tuple(map(bool, row.get("met", ()))),
+        tuple(row.get("compared", ())),
     )

@@ -9,6 +9,7 @@ from sqlalchemy import Column, Connection, func, select
 from penstock.base.clock import iso
 from penstock.base.ids import ScopeId, VisitorId
 from penstock.base.unicode_text import composed, spellings
+from penstock.identity.imports.store import traits_of_user
 from penstock.identity.profiles.model import AbsorbedVisitor, Identity, LinkedUser, Profile
 from penstock.identity.releases import store as open_releases
 from penstock.identity.traits import Statements, other_values, trait_times
@@ -189,7 +190,12 @@ def profile(db: Connection, scope: ScopeId, visitor_id: VisitorId) -> Profile | 
             row.user_id,
             row.traits,
             row.linked_at,
-            list(other_values(convert(row.trait_statements or {}, Statements))),
+            list(
+                other_values(
+                    convert(row.trait_statements or {}, Statements),
+                    traits_of_user(db, scope, row.user_id),
+                )
+            ),
         ),
         absorbed=tuple(
             AbsorbedVisitor(VisitorId(merge.absorbed_id), merge.user_id, merge.merged_at)

@@ -6,6 +6,7 @@ from sqlalchemy import Connection, delete, func, select, text
 
 from penstock.base.errors import ConcurrentUpdate
 from penstock.base.ids import ScopeId, VisitorId
+from penstock.identity.imports import store as imports
 from penstock.identity.model import AllIds, VisitorRemoval
 from penstock.identity.releases import store as open_releases
 from penstock.identity.resolution import VisitorKey
@@ -59,7 +60,7 @@ def forget(
     Raises `ConcurrentUpdate` if the visitor has changed since then or, on PostgreSQL, if the lock
     takes too long; the caller must roll back, and read its IDs again.
     """
-    _lock_out_other_transactions(connection)
+    lock_out_other_transactions(connection)
     canonical = _canonical(connection, scope, visitor_id, user_id)
     if known is None and canonical is None:
         return VisitorRemoval()
@@ -75,6 +76,7 @@ def forget(
     where = {"scope_id": scope}
     visitor_count = change_rows(connection, _DELETE_VISITORS, where, "visitor_id", own_ids)
     change_rows(connection, "DELETE FROM merges", where, "absorbed_id", own_ids)
+    imports.forget(connection, scope, own_ids, linked_user)
     link_count = 0
     if linked_user is not None:
         link_count = connection.execute(
@@ -104,6 +106,7 @@ def forget_absorbed(
     others = [own_id for own_id in absorbed if own_id != head]
     where = {"scope_id": scope, "canonical_id": head}
     change_rows(connection, _DELETE_VISITORS, where, "visitor_id", others)
+    imports.forget(connection, scope, others)
     ended = open_releases.merges_between(connection, scope, head, others)
     open_releases.remove_merges(connection, ended)
 
@@ -116,7 +119,7 @@ def visitor_ids(connection: Connection, scope: ScopeId, visitor_id: str) -> list
     return _distinct([canonical_id, *(absorbed_id for _, absorbed_id in rows)])
 
 
-def _lock_out_other_transactions(connection: Connection) -> None:
+def lock_out_other_transactions(connection: Connection) -> None:
     """Wait for all transactions that have read visitors or user links, and block new ones.
 
     The timeout is short because all other readers wait too. SQLite needs no lock, because only one

@@ -62,3 +62,25 @@ open_releases = Table(
     required("created_at", BigInteger),
     sqlite_with_rowid=False,
 )
+
+import_identities = Table(
+    "import_identities",
+    metadata,
+    Column("import_id", Text, primary_key=True),
+    Column("scope_id", Text, primary_key=True),
+    Column("visitor_id", Text, primary_key=True, comment="empty: only the user"),
+    Column("user_id", Text, primary_key=True, comment="empty: only the visitor"),
+    Index(None, "scope_id", "visitor_id", "user_id"),
+    sqlite_with_rowid=False,
+)
+
+import_traits = Table(
+    "import_traits",
+    metadata,
+    Column("import_id", Text, primary_key=True),
+    Column("scope_id", Text, primary_key=True),
+    Column("user_id", Text, primary_key=True),
+    required("statements", JSON, comment="what it stated about each trait"),
+    Index(None, "scope_id", "user_id"),
+    sqlite_with_rowid=False,
+)

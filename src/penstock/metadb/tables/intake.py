@@ -22,6 +22,7 @@ dedupe_keys = Table(
     Column("visitor_id", Text, comment="null once the visitor was deleted"),
     required("scope_tag", BigInteger, comment="hash of the visitor's identity scope"),
     required("created_at", BigInteger),
+    Column("import_id", Text, comment="the import that stored the event"),
 )
 
 device_clocks = Table(

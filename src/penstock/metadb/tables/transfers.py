@@ -87,6 +87,7 @@ imports = Table(
         "revision", BigInteger, server_default="1", comment="rises with each change of the mapping"
     ),
     Column("timezone", Text, comment="of times without an offset; unset: UTC"),
+    required("is_undoable", Boolean, server_default=false(), comment="what it stored has its ID"),
     Index(None, "workspace_id", "created_at"),
     Index(None, "website_id", "created_at"),
     Index(None, "state"),
@@ -105,6 +106,21 @@ import_summaries = Table(
     metadata,
     Column("import_id", Text, ForeignKey("imports.id", ondelete="CASCADE"), primary_key=True),
     required("summary", JSON, comment="as the API returns it"),
+)
+
+import_duplicates = Table(
+    "import_duplicates",
+    metadata,
+    Column("import_id", Text, ForeignKey("imports.id", ondelete="CASCADE"), primary_key=True),
+    Column(
+        "other_id",
+        Text,
+        ForeignKey("imports.id", ondelete="CASCADE"),
+        primary_key=True,
+        index=True,
+        comment="the later import",
+    ),
+    required("lines", BigInteger, comment="of the later import, not stored again"),
 )
 
 import_rejects = Table(
@@ -154,6 +170,7 @@ deletions = Table(
     ),
     required("updated_at", BigInteger),
     Column("finished_at", BigInteger),
+    Column("import_id", Text, index=True, comment="of an undone import: its ID"),
     Index(None, "workspace_id", "created_at"),
     Index(None, "website_id", "created_at"),
     Index(None, "workspace_id", "target", "finished_at"),

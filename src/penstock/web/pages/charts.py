@@ -52,11 +52,15 @@ def rate_lines(buckets: Sequence[TrendBucketRecord], *, has_window: bool = True)
         bucket.final_rate.upper if bucket.final_rate else bucket.conversion_rate
         for bucket in buckets[first_open:]
     ]
+    lowest = [
+        bucket.final_rate.lower if bucket.final_rate else bucket.conversion_rate
+        for bucket in buckets[first_open:]
+    ]
     last_settled = max(first_open - 1, 0)
     before, shared = [None] * last_settled, rates[last_settled:first_open]
     return RateLines(
         settled=[*rates[:first_open], *([None] * len(highest))],
-        lowest=[*before, *rates[last_settled:]],
+        lowest=[*before, *shared, *lowest],
         highest=[*before, *shared, *highest],
     )
 

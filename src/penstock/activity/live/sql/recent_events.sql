@@ -1,7 +1,9 @@
 -- The latest events received after a time. An empty filter selects all events. values: possible
 -- JSON texts of the property.
 SELECT
-    * EXCEPT (scope_id, visitor_key, scalars, hashes, occurred_at, received_at, stated_at),
+    * EXCEPT (
+        scope_id, visitor_key, scalars, hashes, occurred_at, received_at, stated_at, import_id
+    ),
     toInt64(toUnixTimestamp64Milli(occurred_at)) AS occurred_ms,
     toInt64(toUnixTimestamp64Milli(received_at)) AS received_ms,
     toInt64(toUnixTimestamp64Milli(stated_at)) AS stated_ms

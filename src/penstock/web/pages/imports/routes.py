@@ -12,6 +12,7 @@ from penstock.disk.model import FileKind
 from penstock.disk.service import DiskService
 from penstock.events.deletions.model import STEPS, Deletion, DeletionState
 from penstock.events.deletions.service import DeletionService
+from penstock.events.deletions.undos.service import ImportUndoService
 from penstock.events.imports.dry_runs.service import DryRunService
 from penstock.events.imports.formats.schema import TimeUnit, Use, ValueType
 from penstock.events.imports.formats.table import READERS
@@ -122,6 +123,17 @@ def read_import(
     )
 
 
+@slow_page("/imports/{import_id:str}/undo")
+def confirm_undo(
+    view: View, import_id: str, imports: ImportService, import_undos: ImportUndoService
+) -> Response[bytes]:
+    """Show what the undo of an import would remove."""
+    reader = view.reader.caller
+    job = imports.find(reader, import_id)
+    counts = import_undos.preview(reader, import_id)
+    return view.render("imports/undo.html", job=job, **counts._asdict())
+
+
 @page("/mappings")
 def list_mappings(view: View, import_mappings: ImportMappingService) -> Response[bytes]:
     query = view.query(SearchQuery)
@@ -215,6 +227,7 @@ def share_deleted(deletion: Deletion) -> float:
 ROUTES = (
     list_imports,
     read_import,
+    confirm_undo,
     list_mappings,
     list_exports,
     list_deletions,

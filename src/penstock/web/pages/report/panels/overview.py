@@ -10,7 +10,7 @@ from penstock.funnels.queries.schema import DirectReason, NoteCode, ServedFrom
 from penstock.funnels.queries.single_flight_cache import NotCached
 from penstock.funnels.questions import TIMING
 from penstock.funnels.results.schema import DiagnosticRecord, ResultsRecord, StepRecord
-from penstock.funnels.verdicts import largest_loss
+from penstock.funnels.verdicts import largest_loss, settled_loss
 from penstock.web.pages.funnel_page import (
     FunnelPage,
     no_window_note,
@@ -49,6 +49,7 @@ class Bar:
     filters: int
     all_of: bool
     is_largest_loss: bool
+    settled_loss: int
     diagnostics: Sequence[DiagnosticRecord]
     excluded_by: Sequence[str]
     impossible: str | None
@@ -137,6 +138,7 @@ def _bar(
         filters=len(row.filters),
         all_of=row.mode is not None,
         is_largest_loss=step is loss and len(steps) > 2,
+        settled_loss=settled_loss(steps, step.step),
         diagnostics=[row for row in results.aggregate.diagnostics if row.after_step == step.step],
         excluded_by=_exclusions(context.page.definition.steps[step.row + 1 :]),
         impossible=impossible.get(step.row),

@@ -1,0 +1,1 @@
+"""Undoes imports: a deletion of everything that an import stored."""

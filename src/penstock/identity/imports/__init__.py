@@ -1,0 +1,1 @@
+"""Statements about visitors and users that only imports make, so that they can be undone."""
