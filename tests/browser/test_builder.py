@@ -222,7 +222,8 @@ def test_a_funnel_is_built_by_mouse_and_its_preview_says_what_the_api_says(shop,
         f"{aggregate['diagnostics'][0]['units']} visitors"
     )
     rate = aggregate["settledRate"]
-    expected = "–" if rate is None else f"{rate:.1%}"
+    so_far = f"So far {aggregate['completed'] / (aggregate['entered'] - aggregate['excluded']):.1%}"
+    expected = so_far if rate is None else f"{rate:.1%}"
     expect(form.locator("#preview [data-rate]")).to_have_text(expected)
 
     save(form)

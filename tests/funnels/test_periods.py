@@ -106,8 +106,8 @@ def test_the_summary_says_what_changed_and_at_which_step(scene: Scene, clock: Sh
         "than in the 2 days before (95%: 26.8 to 51.2)."
     )
     assert compare(scene, funnel)["summary"] == (
-        "It is too early to compare: 0 attempts are settled in this period and 100 in the earlier "
-        "one. At least 30 are needed in each."
+        "Too few to compare: 0 attempts in this period and 100 in the earlier one. At least 30 are "
+        "needed in each."
     )
 
 

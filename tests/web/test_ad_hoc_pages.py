@@ -29,7 +29,7 @@ def figures_and_cohorts_answer_the_question_of_the_address(workspace, funnel):
         "breakdown": "lang",
     }
     figures = text_of(workspace, f"/funnels/{funnel}", "overview", **question)
-    assert "Conversion rate 50.0% of 2 settled attempts" in figures
+    assert "50.0% 1 of 2 settled" in figures
     cohorts = text_of(workspace, f"/funnels/{funnel}", "detail", **question)
     assert "lang Entered" in cohorts
     page = text_of(workspace, f"/funnels/{funnel}", **question)

@@ -43,10 +43,11 @@ def test_a_row_for_each_campaign_and_one_for_all(workspace, funnel):
     text = figures_of(workspace, f"funnelId={funnel}&sort=completed")
     assert cells(text) == [
         ["All", "", "0", "0", "–", "0"],
-        ["All", "", "2", "1", "–"],
-        ["&lt;b&gt;mail", "", "1", "1", "–"],
-        ["Unknown", "", "1", "0", "–"],
+        ["All", "", "2", "1", "So far 50.0%"],
+        ["&lt;b&gt;mail", "", "1", "1", "So far 100.0%"],
+        ["Unknown", "", "1", "0", "So far 0.0%"],
     ]
+    assert "Rates so far are final from" in without_tags(text)
     [csv] = re.findall(r'href="(/api/attribution/export\?[^"]*format=csv)"', text)
     exported = workspace.browser.get(csv.replace("&amp;", "&"))
     assert exported.text.splitlines()[1] == '"total",,0,0,0,2,1,1,0,0,0.5,0,,1'

@@ -23,10 +23,10 @@ def funnel(scene):
 def figures_and_bars(workspace, funnel):
     page = html_of(workspace, f"/funnels/{funnel}?period=all", "overview")
     text = without_tags(page)
-    assert "Conversion rate 50.0% of 2 settled attempts" in text
-    assert "Excluded 2" in text
+    assert "50.0% 1 of 2 settled" in text
+    assert ", 2 excluded" in text
     assert "2 excluded by X" in text
-    assert "1 dropped off ( 50.0% of settled)" in text
+    assert "1 lost ( 50.0% )" in text
     assert '<rect class="excluded" x="50.0000%" width="50.0000%"' in " ".join(page.split())
 
 

@@ -8,7 +8,7 @@ from penstock.base.clock import iso
 from tests.recording_warehouse import ENDLESS, RecordingWarehouse
 from tests.records import event_steps, track
 from tests.tenant import visitor
-from tests.web.reading import html_of, without_tags
+from tests.web.reading import html_of, text_of, without_tags
 
 FUNNEL = {"name": "Sign-up", "steps": event_steps("signed_up", "paid")}
 
@@ -64,3 +64,18 @@ def test_a_row_whose_query_takes_too_long_says_so_and_can_be_retried(workspace, 
 
 def test_a_row_without_a_session_is_401(server, row):
     assert visitor(server, {"HX-Request": "true"}).get(row).status_code == 401
+
+
+@pytest.mark.usefixtures("warehouse")
+def test_a_step_that_was_never_received_is_named_instead_of_empty_bars(workspace, row, clock):
+    sent = {"name": "signed_up", "visitorId": "ann", "timestamp": iso(clock() - 3_600_000)}
+    track(workspace.client, workspace.website_id, **sent)
+    assert "paid was never received" in workspace.browser.get(row).text
+    report = row.removesuffix("/row")
+    text = text_of(workspace, report, "overview", period="all")
+    assert "2 paid paid was never received 0 0.0%" in text
+    assert "paid was never received" in text
+    paid = {"name": "paid", "visitorId": "bob", "timestamp": iso(clock() - 40 * 86_400_000)}
+    track(workspace.client, workspace.website_id, **paid)
+    assert "paid was not received in this period" in text_of(workspace, report, "overview")
+    assert "paid was not received in this period" in workspace.browser.get(row).text

@@ -63,10 +63,28 @@ def figures_steps_cohorts_and_days_are_shown_for_both_periods(workspace, scene, 
     )
 
 
-def few_settled_units_are_too_early_to_say(workspace, scene, report):
+def fewer_than_thirty_units_are_too_few(workspace, scene, report):
     text = text_of(workspace, report, "periods", **one_day(scene, 5), compare="previous")
-    assert "It is too early to compare" in text
-    assert "Too early to say" in text
+    assert "Too few to compare: 0 attempts in this period and 40 in the earlier one." in text
+    assert "Conversion rate so far – 75.0% before Too few" in text
+
+
+def two_young_periods_are_compared_so_far(workspace, scene, report):
+    day = {**one_day(scene, 4), "window": "60d"}
+    text = text_of(workspace, report, "periods", **day, compare="previous")
+    assert (
+        "So far 75.0% of 40 attempts completed, 50.0 points more than on the day before (95%: 28.5 "
+        "to 65.3) at the same age." in text
+    )
+    assert "Conversion rate so far 75.0% 25.0% before +50.0 +28.5 to +65.3" in text
+    assert "2 B 30 10 before 75.0% 25.0% before +50.0" in text
+    assert "pro 40 40 before 75.0% 25.0% before +50.0" in text
+
+
+def a_period_before_all_events_has_no_data(workspace, scene, report):
+    text = text_of(workspace, report, "periods", **one_day(scene, 3), compare="previous")
+    first = datetime.fromtimestamp(scene.start_ms / 1000 + 3 * DAY_S, UTC)
+    assert f"There are no data before {first.day} {first:%B %Y}." in text
 
 
 def the_earlier_period_can_start_on_a_date_or_lie_a_year_back(workspace, scene, report):
@@ -128,7 +146,9 @@ def a_report_that_is_not_compared_has_no_comparison(workspace, scene, report):
 test_pages_of_two_periods = pytest.mark.usefixtures("warehouse")(
     questions_about_one_scene(
         figures_steps_cohorts_and_days_are_shown_for_both_periods,
-        few_settled_units_are_too_early_to_say,
+        fewer_than_thirty_units_are_too_few,
+        two_young_periods_are_compared_so_far,
+        a_period_before_all_events_has_no_data,
         the_earlier_period_can_start_on_a_date_or_lie_a_year_back,
         the_verdict_leads_to_the_comparison,
         a_report_that_is_not_compared_has_no_comparison,

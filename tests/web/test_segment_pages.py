@@ -33,7 +33,7 @@ def segment(scene):
 
 def entered(workspace, funnel, **query):
     figures = text_of(workspace, f"/funnels/{funnel}", "overview", **PERIOD, **query)
-    return int(figures.split("Entered ")[1].split()[0])
+    return int(figures.split(" entered")[0].split()[-1])
 
 
 def the_menu_of_a_report_applies_a_segment(workspace, funnel, segment):

@@ -4,9 +4,10 @@ import re
 
 import pytest
 
+from penstock.base.clock import parse_time
 from tests.cases import cases, questions_about_one_scene
 from tests.funnels.scenario import DAY_S, Scene
-from tests.web.reading import html_of, text_of
+from tests.web.reading import html_of, text_of, without_tags
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
@@ -33,18 +34,20 @@ def funnel(scene):
 
 def the_figures_show_the_rate_of_settled_attempts_and_the_others_apart(workspace, funnel):
     text = text_of(workspace, f"/funnels/{funnel}?period=all", "overview")
-    assert "Conversion rate 25.0% of 4 settled attempts" in text
-    assert "Pending 1" in text
-    assert "Completed early 1" in text
-    assert "3 dropped off ( 75.0% of settled)" in text
+    assert "25.0% 1 of 4 settled 1 in progress, 1 done early 6 entered" in text
+    assert "3 lost ( 75.0% ) Event 2 continued" in text
+    assert "3 dropped off: What came next , What differs" in text
 
 
-def seven_days_of_a_seven_day_window_do_not_say_that_nobody_dropped_off(workspace, funnel):
-    text = text_of(workspace, f"/funnels/{funnel}?period=7d", "overview")
-    assert "Nothing can have dropped off yet" in text
+def seven_days_of_a_seven_day_window_show_the_rate_so_far(workspace, funnel, clock):
+    page = html_of(workspace, f"/funnels/{funnel}?period=7d", "overview")
+    text = without_tags(page)
+    assert "So far 50.0% 1 of 2 attempts, final from" in text
     assert "0 dropped off" not in text
     assert "of settled" not in text
-    assert "0.0%" not in text
+    # The last attempt entered two days ago, so its window ends in five days.
+    [final] = re.findall(r'final from <time datetime="([^"]*)"', page)
+    assert parse_time(final) == pytest.approx(clock() + 5 * DAY_S * 1000, abs=120_000)
 
 
 @cases("bars", ["overall", pytest.param("steps", marks=pytest.mark.full("the other scale"))])
@@ -68,7 +71,8 @@ def test_the_hatched_part_equals_the_number_beside_it(workspace, scene, bars):
 
 def a_row_of_the_list_shows_the_settled_rate(workspace, funnel):
     assert "25.0%" in text_of(workspace, f"/funnels/{funnel}/row")
-    assert "Not settled yet" in text_of(workspace, f"/funnels/{funnel}/row?period=7d")
+    young = text_of(workspace, f"/funnels/{funnel}/row?period=7d")
+    assert "So far 50.0% final from" in young
 
 
 def the_settled_period_of_a_row_leaves_out_open_attempts(workspace, funnel):
@@ -84,11 +88,11 @@ def open_days_of_a_row_show_the_bounds_that_they_can_reach(workspace, funnel):
     assert [points.split()[0].split(",")[1] for points in (lowest, highest)] == ["16.0", "2.0"]
 
 
-def cohorts_show_settled_rates_and_no_rate_where_nothing_is_settled(workspace, funnel):
+def cohorts_show_settled_rates_and_the_rate_so_far_where_nothing_is_settled(workspace, funnel):
     path = f"/funnels/{funnel}?period=all&show=cohorts"
     text = text_of(workspace, path, "detail")
     assert "pro 4 25.0%" in text
-    assert "50.0%" not in text
+    assert "new 2 So far 50.0%" in text
 
 
 def open_buckets_of_a_trend_show_the_bounds_that_they_can_reach(workspace, funnel):
@@ -101,7 +105,7 @@ def a_comparison_is_over_settled_attempts(workspace, funnel):
     text = text_of(workspace, path, "detail")
     assert "shares of settled attempts" in text
     assert "25.0%" in text
-    assert "Nothing can have dropped off yet" in text
+    assert "So far 50.0% None settled yet" in text
     assert "count as not converted" not in text
 
 
@@ -109,18 +113,18 @@ def test_without_a_window_rates_count_everyone_and_a_note_says_so(workspace, sce
     scene.story("0/A 60/B", visitor="ann")
     scene.story("0/A", visitor="bob")
     text = text_of(workspace, f"/funnels/{scene.funnel('A', 'B')}?period=all", "overview")
-    assert "Conversion rate 50.0%" in text
+    assert "50.0% 1 of 2 visitors 1 not converted 2 entered" in text
     assert "settled" not in text
     assert "This funnel has no conversion window." in text
 
 
 test_pages_of_a_funnel_with_settled_and_open_attempts = questions_about_one_scene(
     the_figures_show_the_rate_of_settled_attempts_and_the_others_apart,
-    seven_days_of_a_seven_day_window_do_not_say_that_nobody_dropped_off,
+    seven_days_of_a_seven_day_window_show_the_rate_so_far,
     a_row_of_the_list_shows_the_settled_rate,
     the_settled_period_of_a_row_leaves_out_open_attempts,
     open_days_of_a_row_show_the_bounds_that_they_can_reach,
-    cohorts_show_settled_rates_and_no_rate_where_nothing_is_settled,
+    cohorts_show_settled_rates_and_the_rate_so_far_where_nothing_is_settled,
     open_buckets_of_a_trend_show_the_bounds_that_they_can_reach,
     a_comparison_is_over_settled_attempts,
 )

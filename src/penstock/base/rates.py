@@ -1,6 +1,9 @@
-"""Shares and rates."""
+"""Shares and rates, and their texts."""
 
 from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
+
+_TENTH = Decimal("0.1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +19,24 @@ class Share:
 
 
 def rate(part: int, whole: int) -> float | None:
-    """Return part / whole, rounded to four decimals; None if whole is 0. Source: interface, rule
-    15.
+    """Return part / whole, not rounded; None if whole is 0. Responses and texts round it, each
+    once. Source: interface, rule 15.
     """
-    return round(part / whole, 4) if whole else None
+    return part / whole if whole else None
+
+
+def round_rate(rate: float) -> float:
+    """Round a rate, or a difference of two, to the four decimals of responses and files."""
+    return round(rate, 4)
+
+
+def percent(rate: float) -> str:
+    """Return the text of a rate that has not been rounded before: `61.3%`."""
+    return f"{points(rate)}%"
+
+
+def points(difference: float) -> str:
+    """Return a difference of two rates in percentage points: `-9.8`. A half rounds away from 0, as
+    in browsers.
+    """
+    return str((Decimal(difference) * 100).quantize(_TENTH, ROUND_HALF_UP))

@@ -1,7 +1,7 @@
 """Formats counts and times in sentences as people write them."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 
 
 def count_of(number: int, noun: str) -> str:
@@ -13,6 +13,12 @@ def listed(words: Sequence[str], conjunction: str = "and") -> str:
     """Join the words as a list in a sentence: `a`, `a and b`, `a, b and c`."""
     *others, last = words
     return f"{', '.join(others)} {conjunction} {last}" if others else last
+
+
+def day_words(at_ms: int, zone: tzinfo) -> str:
+    """Format the day in a time zone: `29 October 2026`."""
+    at = datetime.fromtimestamp(at_ms / 1000, zone)
+    return f"{at.day} {at:%B %Y}"
 
 
 def utc_time(at_ms: int) -> str:

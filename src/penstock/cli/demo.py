@@ -21,6 +21,7 @@ from rich.table import Table
 from penstock.backup.tree import entries_of
 from penstock.base.chunks import chunks
 from penstock.base.clock import system_clock
+from penstock.base.rates import percent
 from penstock.cli.client import Record
 from penstock.cli.configuration import start_command
 from penstock.cli.demo_links import APP, use_links
@@ -251,4 +252,4 @@ def _table(title: str, names: Iterable[str], numbers: Iterable[str]) -> Table:
 
 
 def _percent(rate: float | None) -> str:
-    return "" if rate is None else f"{rate:.1%}"
+    return "" if rate is None else percent(rate)

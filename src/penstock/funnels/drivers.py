@@ -22,7 +22,7 @@ from penstock.funnels.results.schema import RangeRecord
 from penstock.funnels.statements.drivers import entry_groups, event_groups
 from penstock.funnels.statements.matching import TYPES
 from penstock.funnels.units.after_step import events_after_step
-from penstock.http.schema import Record
+from penstock.http.schema import Rate, Record
 
 MAX_PROPERTIES = 30
 MAX_DRIVERS = 50
@@ -76,10 +76,10 @@ class DriverRecord(Record):
     ]
     units: int
     lost: Annotated[int, Field(description="Those of `units` that dropped off after the step.")]
-    loss_rate: float
+    loss_rate: Rate
     other_units: int
     other_lost: int
-    other_loss_rate: float
+    other_loss_rate: Rate
     difference: Annotated[float, Field(description="lossRate minus otherLossRate.")]
     difference_interval: Annotated[
         RangeRecord, Field(description="95% confidence interval of the difference (Newcombe).")
@@ -320,10 +320,10 @@ def _driver(effect: Effect[Key]) -> DriverRecord:
         filter=_filter(group.key) if isinstance(group.key, Property) else None,
         units=group.units,
         lost=group.lost,
-        loss_rate=round(group.share.rate, 4),
+        loss_rate=group.share.rate,
         other_units=group.other_units,
         other_lost=group.other_lost,
-        other_loss_rate=round(group.others.rate, 4),
+        other_loss_rate=group.others.rate,
         difference=round(comparison.difference, _DECIMALS),
         difference_interval=RangeRecord.rounded(comparison.interval, _DECIMALS),
         excess_lost=round(effect.excess, 1),

@@ -13,7 +13,7 @@ from penstock.funnels.queries.provenance import head_of
 from penstock.funnels.queries.schema import CohortQuery, EventsOf, HeadRecord
 from penstock.funnels.statements.flows import DEPTH, Where, flows
 from penstock.funnels.statements.matching import TYPES
-from penstock.http.schema import Record
+from penstock.http.schema import Rate, Record
 
 Path = tuple[tuple[str, str], ...]
 """Kinds and names of events."""
@@ -40,7 +40,7 @@ class FlowRecord(Record):
     type: str
     name: str
     units: Annotated[int, Field(description="Units whose path starts with the events up to here.")]
-    share: Annotated[float | None, Field(description="units / all units, to four decimals.")]
+    share: Annotated[Rate | None, Field(description="units / all units, to four decimals.")]
     ended: Annotated[int, Field(description="Units without a further event.")]
     others: Annotated[
         int, Field(description="Units whose further event is not among the five in `next`.")

@@ -15,7 +15,7 @@ from penstock.funnels.queries.provenance import head_of
 from penstock.funnels.queries.schema import CohortQuery, EventsOf, HeadRecord
 from penstock.funnels.statements.matching import TYPES
 from penstock.funnels.statements.units import Outcome, next_events
-from penstock.http.schema import Record
+from penstock.http.schema import Rate, Record
 
 
 class NextQuery(CohortQuery):
@@ -43,7 +43,7 @@ class NextEventRecord(Record):
     units: Annotated[int, Field(description="Units with this event.")]
     events: int
     first: Annotated[int, Field(description="Units for which this was the very next event.")]
-    share: Annotated[float | None, Field(description="units / stopped, to four decimals.")]
+    share: Annotated[Rate | None, Field(description="units / stopped, to four decimals.")]
 
 
 class NextRecord(HeadRecord):

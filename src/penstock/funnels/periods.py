@@ -14,20 +14,26 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from penstock.base.clock import iso, parse_time
 from penstock.base.paging import MAX_PAGE_SIZE, Page
-from penstock.base.rates import Share
+from penstock.base.rates import Share, percent
 from penstock.base.scalar import tagged
+from penstock.base.wording import count_of, day_words
 from penstock.funnels.comparisons.proportions import MIN_UNITS, newcombe_interval
 from penstock.funnels.comparisons.words import change_words, period_before_words
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.parameters import Selection, unfit_parameters
 from penstock.funnels.queries.schema import CohortKeyRecord, CohortQuery, HeadRecord, PeriodRecord
-from penstock.funnels.results.schema import AggregateRecord, CohortRecord, RangeRecord
+from penstock.funnels.results.schema import (
+    AggregateRecord,
+    CohortRecord,
+    RangeRecord,
+    ResultsRecord,
+)
 from penstock.funnels.results.service import report_of
 from penstock.funnels.statements.query import Statement
 from penstock.funnels.trends import TrendBucketRecord, TrendQuery, read_trend
 from penstock.http.period import AS_TIME, TIME, InTimezone, read_time_ms
-from penstock.http.schema import Record, RuleBroken
+from penstock.http.schema import Rate, Record, RuleBroken
 from penstock.warehouse.queries import load
 
 _Completions = AggregateRecord | TrendBucketRecord
@@ -118,10 +124,10 @@ class Conclusion(StrEnum):
 class ChangeRecord(Record):
     """The change of a rate over settled units."""
 
-    rate: float | None
-    rate_before: float | None
+    rate: Rate | None
+    rate_before: Rate | None
     difference: Annotated[
-        float | None, Field(description="rate - rateBefore; null if one of them is null.")
+        Rate | None, Field(description="rate - rateBefore; null if one of them is null.")
     ]
     difference_interval: Annotated[
         RangeRecord | None,
@@ -136,6 +142,16 @@ class ChangeRecord(Record):
     ]
 
 
+SoFar = Annotated[
+    ChangeRecord,
+    Field(
+        description="The same change over all eligible units, settled or not. Both periods have "
+        "the same age, so it compares periods that are too young for settled units. `too_early`: "
+        "fewer than 30 eligible units in one of the periods."
+    ),
+]
+
+
 class StepChangeRecord(Record):
     step: int
     count: int
@@ -147,6 +163,7 @@ class StepChangeRecord(Record):
         ChangeRecord | None,
         Field(description="Share of those that reached the step before; null for step 1."),
     ]
+    so_far: SoFar
 
 
 class CohortChangeRecord(CohortKeyRecord):
@@ -155,6 +172,7 @@ class CohortChangeRecord(CohortKeyRecord):
     entered: int
     entered_before: int
     settled_rate: ChangeRecord
+    so_far: SoFar
 
 
 class DayChangeRecord(Record):
@@ -180,6 +198,7 @@ class PeriodsRecord(HeadRecord):
     aggregate: AggregateRecord
     earlier: EarlierPeriodRecord
     settled_rate: ChangeRecord
+    so_far: SoFar
     steps: list[StepChangeRecord]
     cohorts: Annotated[
         list[CohortChangeRecord],
@@ -210,7 +229,9 @@ def compare_periods(
     now, before = report.aggregate, earlier.aggregate
     return PeriodsRecord(
         **report.head(),
-        summary=summary(now, before, report.period, earlier.period, context.definition.unit_word),
+        summary=summary(now, before, report.period, earlier.period, context.definition.unit_word)
+        if (since := no_data_before(earlier)) is None
+        else f"There are no data before {day_words(parse_time(since), ZoneInfo(query.timezone))}.",
         aggregate=now,
         earlier=EarlierPeriodRecord(
             period=earlier.period,
@@ -218,6 +239,7 @@ def compare_periods(
             aggregate=before,
         ),
         settled_rate=_completion_change(now, before),
+        so_far=_change_so_far(now, before),
         steps=list(_step_changes(now, before)),
         cohorts=list(_cohort_changes(report.cohorts.data, earlier.cohorts.data)),
         trend=_trend(runner, context, earlier_context, query),
@@ -261,8 +283,8 @@ def _notes(runner: FunnelQueryRunner, earlier: QueryContext) -> Iterator[str]:
 def change(now: Share | None, before: Share | None) -> ChangeRecord:
     """Return the change of a rate; None if no unit is settled."""
     rates = {
-        "rate": None if now is None else round(now.rate, 4),
-        "rate_before": None if before is None else round(before.rate, 4),
+        "rate": None if now is None else now.rate,
+        "rate_before": None if before is None else before.rate,
     }
     if now is None or before is None:
         return ChangeRecord(
@@ -277,7 +299,7 @@ def change(now: Share | None, before: Share | None) -> ChangeRecord:
         answer = Conclusion.LOWER if high < 0 else Conclusion.NO_CLEAR_DIFFERENCE
     return ChangeRecord(
         **rates,
-        difference=round(now.rate - before.rate, 4),
+        difference=now.rate - before.rate,
         difference_interval=RangeRecord.rounded((low, high)),
         answer=answer,
     )
@@ -288,6 +310,17 @@ def _completion_change(now: _Completions, before: _Completions) -> ChangeRecord:
         _share(part.completed - part.early_completions, part.settled) for part in (now, before)
     ]
     return change(*shares)
+
+
+def _change_so_far(now: AggregateRecord, before: AggregateRecord, step: int = -1) -> ChangeRecord:
+    """Return the change of the share of eligible units that have reached a step, by its index."""
+    return change(*(_share_so_far(part, step) for part in (now, before)))
+
+
+def _share_so_far(aggregate: AggregateRecord, step: int = -1) -> Share | None:
+    later = aggregate.steps[step:]
+    eligible = later[0].count - sum(each.excluded for each in later)
+    return _share(eligible, aggregate.entered - aggregate.excluded)
 
 
 def _step_changes(now: AggregateRecord, before: AggregateRecord) -> Iterator[StepChangeRecord]:
@@ -306,6 +339,7 @@ def _step_changes(now: AggregateRecord, before: AggregateRecord) -> Iterator[Ste
                 _share(step.settled, now.settled), _share(step_before.settled, before.settled)
             ),
             from_previous=previous,
+            so_far=_change_so_far(now, before, index),
         )
 
 
@@ -321,6 +355,7 @@ def _cohort_changes(
                 entered=cohort.entered,
                 entered_before=same.entered,
                 settled_rate=_completion_change(cohort, same),
+                so_far=_change_so_far(cohort, same),
             )
 
 
@@ -342,22 +377,32 @@ def summary(
 ) -> str:
     """Return what changed: the rate of completion, and the step whose rate changed most clearly.
 
-    A rate needs at least `MIN_UNITS` settled units in both periods. unit: singular of the counted
-    unit.
+    A rate needs at least `MIN_UNITS` settled units in both periods. If there are fewer, all
+    eligible units are compared, at the same age. unit: singular of the counted unit.
     """
-    counts = (now.settled, before.settled)
-    if min(counts) < MIN_UNITS:
-        return (
-            f"It is too early to compare: {counts[0]:,} {_units(counts[0], unit)} settled in this "
-            f"period and {counts[1]:,} in the earlier one. At least {MIN_UNITS} are needed in each."
-        )
+    if min(now.settled, before.settled) < MIN_UNITS:
+        return _summary_so_far(now, before, _period_words(period, earlier), unit)
     rate, rate_before = (Share(part.steps[-1].settled, part.settled) for part in (now, before))
     words = _period_words(period, earlier)
-    completed = f"{rate.rate:.1%} of {rate.whole:,} settled {unit}s completed"
+    completed = f"{percent(rate.rate)} of {rate.whole:,} settled {unit}s completed"
     sentences = [f"{completed}, {change_words(rate, rate_before, words)}."]
     if len(now.steps) > 2 and (step := _clearest_step(now, before, words)) is not None:
         sentences.append(step)
     return " ".join(sentences)
+
+
+def _summary_so_far(now: AggregateRecord, before: AggregateRecord, period: str, unit: str) -> str:
+    shares = [_share_so_far(part) or Share(0, 0) for part in (now, before)]
+    rate, rate_before = shares
+    if min(share.whole for share in shares) < MIN_UNITS:
+        return (
+            f"Too few to compare: {count_of(rate.whole, unit)} in this period and "
+            f"{rate_before.whole:,} in the earlier one. At least {MIN_UNITS} are needed in each."
+        )
+    return (
+        f"So far {percent(rate.rate)} of {rate.whole:,} {unit}s completed, "
+        f"{change_words(rate, rate_before, period)} at the same age."
+    )
 
 
 def _clearest_step(now: AggregateRecord, before: AggregateRecord, period: str) -> str | None:
@@ -373,18 +418,20 @@ def _clearest_step(now: AggregateRecord, before: AggregateRecord, period: str) -
         low, high = newcombe_interval(share, share_before)
         if low > 0 or high < 0:
             words = (
-                f"The clearest change is from step {step} to {step + 1}: {share.rate:.1%} "
+                f"The clearest change is from step {step} to {step + 1}: {percent(share.rate)} "
                 f"continued, {change_words(share, share_before, period)}."
             )
             clear.append((abs(share.rate - share_before.rate), words))
     return max(clear)[1] if clear else None
 
 
+def no_data_before(earlier: ResultsRecord) -> str | None:
+    """Return when the first event was, if the earlier period had ended by then."""
+    first, end = earlier.coverage.first_event_at, earlier.period.end_at
+    return first if first is not None and end is not None and first >= end else None
+
+
 def _period_words(period: PeriodRecord, earlier: PeriodRecord) -> str:
     if earlier.start_at is None or earlier.end_at != period.start_at:
         return "in the earlier period"
     return period_before_words(parse_time(earlier.end_at) - parse_time(earlier.start_at))
-
-
-def _units(count: int, unit: str) -> str:
-    return f"{unit} is" if count == 1 else f"{unit}s are"

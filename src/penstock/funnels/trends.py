@@ -80,6 +80,17 @@ def read_trend(runner: FunnelQueryRunner, context: QueryContext, query: TrendQue
     )
 
 
+def last_entry_ms(runner: FunnelQueryRunner, context: QueryContext) -> int | None:
+    """Return the time of the last entry that counts; None without entries."""
+    start_ms, end_ms = context.params.start_ms, context.params.end_ms
+    edges = (
+        [min(context.profile.first_event_ms or 0, 0), context.params.evaluated_at_ms]
+        if start_ms is None or end_ms is None
+        else [start_ms, end_ms]
+    )
+    return max((row["last_ms"] for row in _entries(runner, context, edges).rows), default=None)
+
+
 def _fetch_trend(
     runner: FunnelQueryRunner, context: QueryContext, query: TrendQuery
 ) -> tuple[TrendQuery, Sequence[int], QueryResult]:

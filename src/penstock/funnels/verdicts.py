@@ -15,7 +15,7 @@ from pydantic import Field
 from penstock.base.calendar import period_before
 from penstock.base.clock import iso, parse_time
 from penstock.base.paging import MAX_PAGE_SIZE, Page
-from penstock.base.rates import Share
+from penstock.base.rates import Share, percent
 from penstock.base.scalar import Scalar, tagged
 from penstock.funnels.comparisons.proportions import MIN_UNITS, compare_all, newcombe_interval
 from penstock.funnels.comparisons.words import (
@@ -216,7 +216,7 @@ def _completion(report: ResultsRecord, earlier: ResultsRecord | None) -> list[Ph
         return []
     phrases = [
         _phrase(
-            f"{now.rate:.1%} of {_units(report, now.whole, 'settled ')} completed",
+            f"{percent(now.rate)} of {_units(report, now.whole, 'settled ')} completed",
             ShownBy.UNITS,
             outcome="completed",
         )

@@ -17,6 +17,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PlainSerializer,
     ValidationError,
     ValidationInfo,
     field_validator,
@@ -30,6 +31,7 @@ from penstock.base.errors import Fault
 from penstock.base.hidden_text import has_hidden_text
 from penstock.base.paging import MAX_PAGE_SIZE, Page
 from penstock.base.patterns import is_integer
+from penstock.base.rates import round_rate
 from penstock.base.wording import listed
 
 T = TypeVar("T")
@@ -194,6 +196,9 @@ def _iso_text(value: Any) -> Any:
 
 Iso = Annotated[str, BeforeValidator(_iso_text)]
 """A time in a record: milliseconds since 1970 become ISO 8601 text, as `iso` writes it."""
+
+Rate = Annotated[float, PlainSerializer(round_rate, return_type=float)]
+"""A rate in a record, or a difference of two: rounded only in the response."""
 
 
 class RuleBroken(ValueError):

@@ -12,7 +12,7 @@ from penstock.funnels.queries.schema import CoverageRecord, PeriodRecord
 from penstock.funnels.results.schema import ConversionRate
 from penstock.funnels.statements.campaigns import CampaignSort
 from penstock.http.period import AS_TIME, TIME, InBuckets, InPeriod
-from penstock.http.schema import Iso, PageQuery, Record, RuleBroken, without_nul
+from penstock.http.schema import Iso, PageQuery, Rate, Record, RuleBroken, without_nul
 
 
 class GroupBy(StrEnum):
@@ -115,7 +115,7 @@ class CampaignFiguresRecord(TrafficRecord):
         Field(description="Eligible units whose window has ended and that are not open."),
     ]
     settled_rate: Annotated[
-        float | None, Field(description="Settled units that completed / settled, to four decimals.")
+        Rate | None, Field(description="Settled units that completed / settled, to four decimals.")
     ]
     early_completions: Annotated[
         int | None, Field(description="Units that completed while their window is still open.")

@@ -35,7 +35,7 @@ from penstock.funnels.queries.provenance import Provenance
 from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.queries.schema import ServedFrom
 from penstock.funnels.queries.scope import authorise_websites
-from penstock.funnels.results.tally import Tally, figures_of
+from penstock.funnels.results.tally import RATES, Tally, figures_of, in_file
 from penstock.funnels.statements.campaigns import (
     FIGURES,
     Traffic,
@@ -57,7 +57,6 @@ WaitForClicks = Callable[[], bool]
 
 _TRAFFIC_FIGURES = tuple(TrafficRecord.model_fields)
 _ALL_FIGURES = tuple(CampaignFiguresRecord.model_fields)
-_RATES = ("conversion_rate", "settled_rate")
 
 _NOTHING: Mapping[str, Any] = {"groups": 0, **dict.fromkeys(FIGURES, 0)}
 """The total row for a statement that returns no rows."""
@@ -177,7 +176,7 @@ class CampaignService:
         names = _ALL_FIGURES if has_funnel else _TRAFFIC_FIGURES
         with temporary_file() as file, self._engine.stream(report.statement(None)) as blocks:
             tables = (_table_rows(block, names, has_funnel=has_funnel) for block in blocks)
-            columns = [Column(name, float if name in _RATES else int) for name in names]
+            columns = [Column(name, float if name in RATES else int) for name in names]
             write_rows([query.group_by], columns, tables, query.format, file, label="value")
         return file
 
@@ -244,5 +243,5 @@ def _table_rows(
     for row in rows:
         figures = _figures(row, has_funnel=has_funnel)
         value = None if row["is_total"] else [row["value"] or None]
-        table.append((value, [figures[name] for name in names]))
+        table.append((value, [in_file(name, figures[name]) for name in names]))
     return table

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import json
 
-from penstock.base.rates import Share
+from penstock.base.rates import Share, percent, points
 from penstock.base.scalar import Scalar
 from penstock.funnels.comparisons.proportions import Comparison, newcombe_interval
 
@@ -21,14 +21,14 @@ def value_words(value: Scalar | None) -> str:
     return text if len(text) <= _MAX_VALUE_CHARS else f"{text[:_MAX_VALUE_CHARS]}…"
 
 
-def points(share: float) -> str:
+def _in_points(share: float) -> str:
     """Return a positive difference of two rates in percentage points."""
-    text = f"{share * 100:.1f}"
+    text = points(share)
     return "1 point" if text == "1.0" else f"{text} points"
 
 
 def interval_words(low: float, high: float) -> str:
-    return f"95%: {low * 100:.1f} to {high * 100:.1f}"
+    return f"95%: {points(low)} to {points(high)}"
 
 
 def change_words(now: Share, before: Share, period: str) -> str:
@@ -37,13 +37,12 @@ def change_words(now: Share, before: Share, period: str) -> str:
     period: words for the earlier period, such as those of `period_before_words`.
     """
     low, high = newcombe_interval(now, before)
+    difference = _in_points(abs(now.rate - before.rate))
     if low > 0:
-        return f"{points(now.rate - before.rate)} more than {period} ({interval_words(low, high)})"
+        return f"{difference} more than {period} ({interval_words(low, high)})"
     if high < 0:
-        return (
-            f"{points(before.rate - now.rate)} fewer than {period} ({interval_words(-high, -low)})"
-        )
-    return f"not clearly different from {before.rate:.1%} {period}"
+        return f"{difference} fewer than {period} ({interval_words(-high, -low)})"
+    return f"not clearly different from {percent(before.rate)} {period}"
 
 
 def period_before_words(length_ms: int) -> str:
@@ -64,7 +63,7 @@ def lead_words(
         low, high = -high, -low
     return (
         f"{name} = {value_words(value)} is {direction} {value_words(baseline)} by "
-        f"{points(abs(difference))} ({interval_words(low, high)})"
+        f"{_in_points(abs(difference))} ({interval_words(low, high)})"
     )
 
 

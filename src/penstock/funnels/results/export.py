@@ -27,10 +27,11 @@ from penstock.funnels.results.shaping import (
     locate_diagnostics,
     read_total,
 )
-from penstock.funnels.results.tally import Tally
+from penstock.funnels.results.tally import Tally, in_file
 from penstock.funnels.statements import figures
 from penstock.funnels.statements.report import build_export
 from penstock.http.answers import file_name
+from penstock.http.schema import Rate
 
 Details = Mapping[str, Any]
 """Details of the whole report by column, such as data quality. Only the total row has them."""
@@ -50,7 +51,9 @@ _FIGURES = (
 )
 """The figures of a cohort after those of its steps. Each is a field of `AggregateRecord`."""
 _STEP_FIGURES = ("count", "pending", "dropped_off", "excluded")
-_TYPES: Mapping[Any, type] = {int: int, bool: bool, str | None: str, float | None: float}
+_TYPES: Mapping[Any, type] = {
+    int: int, bool: bool, str | None: str, float | None: float, Rate | None: float,
+}  # fmt: skip
 """Type of a column by type of the API field. All other fields become JSON."""
 
 
@@ -187,7 +190,7 @@ def _figures(definition: Definition, row: Mapping[str, Any]) -> Figures:
     columns: list[Any] = [tally.entered]
     for step, counted in zip(definition.steps, tally.by_step(), strict=True):
         columns += [_name(identify(step)), *(getattr(counted, name) for name in _STEP_FIGURES)]
-    columns += (getattr(tally, name) for name in _FIGURES)
+    columns += (in_file(name, getattr(tally, name)) for name in _FIGURES)
     for diagnostic, units, events in zip(
         locate_diagnostics(definition),
         row["seen_units"],

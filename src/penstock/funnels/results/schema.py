@@ -21,7 +21,7 @@ from penstock.funnels.queries.schema import (
 from penstock.funnels.saved.schema import FunnelIn
 from penstock.funnels.statements.query import Sort
 from penstock.http.period import TIME, add_missing_end, ends_after_start, read_time_ms
-from penstock.http.schema import Name, Record
+from penstock.http.schema import Name, Rate, Record
 
 
 class ResultsQuery(CohortQuery):
@@ -124,18 +124,18 @@ class StepRecord(Record):
         int, Field(description="Units that were excluded between this step and the next.")
     ]
     conversion_from_start: Annotated[
-        float | None, Field(description="Share of all eligible units, which are not excluded.")
+        Rate | None, Field(description="Share of all eligible units, which are not excluded.")
     ]
     conversion_from_previous: Annotated[
-        float | None,
+        Rate | None,
         Field(description="Share of the eligible units that reached the step before."),
     ]
     settled: Annotated[int, Field(description="Settled units that reached this step.")]
     settled_from_start: Annotated[
-        float | None, Field(description="Share of all settled units; null if there are none.")
+        Rate | None, Field(description="Share of all settled units; null if there are none.")
     ]
     settled_from_previous: Annotated[
-        float | None,
+        Rate | None,
         Field(description="Share of the settled units that reached the step before."),
     ]
     options: list[OptionRecord]
@@ -194,7 +194,7 @@ class SettledRecord(Record):
         ),
     ]
     settled_rate: Annotated[
-        float | None,
+        Rate | None,
         Field(
             description="Settled units that completed / settled, to four decimals; null if no unit "
             "is settled. Unlike conversionRate, it never counts a unit that may still complete as "
@@ -227,7 +227,7 @@ Excluded = Annotated[
     ),
 ]
 ConversionRate = Annotated[
-    float | None,
+    Rate | None,
     Field(description="completed / eligible, to four decimals; eligible = entered - excluded."),
 ]
 

@@ -16,6 +16,7 @@ from penstock.funnels.results.impossible_rows import (
 )
 from penstock.funnels.results.schema import (
     AggregateRecord,
+    ImpossibleReason,
     ImpossibleStepRecord,
     PreviewIn,
     ResultsQuery,
@@ -74,3 +75,20 @@ def _impossible_rows(
     return sorted(
         (*impossible, *exclusions_of_everybody(definition, figures)), key=attrgetter("row")
     )
+
+
+def rows_never_received(
+    runner: FunnelQueryRunner, context: QueryContext, report: ResultsRecord
+) -> set[int]:
+    """Return the rows of a report's impossible steps whose events were never received at all, not
+    only in the report's period.
+    """
+    silent = ImpossibleReason.NO_EVENTS
+    rows = [each.row for each in report.impossible_steps if each.reason is silent]
+    if not rows:
+        return set()
+    always = context.with_params(start_ms=None, end_ms=None)
+    statement = row_events(always.definition, always.params, always.profile, rows)
+    [counts] = runner.fetch_events(always, statement).rows
+    impossible = impossible_rows(always.definition, rows, counts)
+    return {each.row for each in impossible if each.reason is silent}

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from penstock.base.clock import MS_PER_MINUTE
-from penstock.base.rates import Share, rate
+from penstock.base.rates import Share, rate, round_rate
 from penstock.funnels.results.schema import RangeRecord
 
 
@@ -213,3 +213,12 @@ def figures_of(counted: Tally | StepTally, record: type[BaseModel]) -> dict[str,
     return {
         name: getattr(counted, name) for name in record.model_fields if hasattr(type(counted), name)
     }
+
+
+RATES = ("conversion_rate", "settled_rate")
+"""The figures of a file that are rates."""
+
+
+def in_file(name: str, figure: Any) -> Any:
+    """Return a figure as files have it: with the decimals of a response, if it is a rate."""
+    return figure if figure is None or name not in RATES else round_rate(figure)

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from penstock.base.calendar import Interval
 from penstock.http.period import InBuckets, InPeriod
-from penstock.http.schema import Iso, Record
+from penstock.http.schema import Iso, Rate, Record
 
 
 class StatisticsQuery(InPeriod, InBuckets):
@@ -34,7 +34,7 @@ class TotalsRecord(Record):
         int, Field(description="`install` events of the app that were matched to the link.")
     ] = 0
     conversion: Annotated[
-        float | None,
+        Rate | None,
         Field(description="installs / clicks, to four decimals; null if there are no clicks."),
     ] = None
 

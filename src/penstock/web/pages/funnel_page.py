@@ -23,11 +23,16 @@ from penstock.funnels.definitions.schema import (
 )
 from penstock.funnels.internal_traffic.model import InternalTraffic
 from penstock.funnels.internal_traffic.service import InternalTrafficService
+from penstock.funnels.pipeline import FunnelQueryRunner
+from penstock.funnels.queries.context import QueryContext
+from penstock.funnels.results.schema import ImpossibleReason, ImpossibleStepRecord, ResultsRecord
+from penstock.funnels.results.service import rows_never_received
 from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.saved_cohorts.schema import SavedCohortRecord
 from penstock.funnels.saved_cohorts.service import SavedCohortService
 from penstock.funnels.segments.schema import SavedSegmentRecord
 from penstock.funnels.segments.service import SavedSegmentService
+from penstock.web.pages.rates import Figures, ShownRate, shown_rate
 from penstock.web.pages.schema import (
     AD_HOC,
     FunnelPageQuery,
@@ -64,6 +69,29 @@ def row_title(row: SavedStep) -> str:
     if others := len(names) - len(shown):
         shown.append(f"{others} more")
     return (" and " if row.mode else " or ").join(shown)
+
+
+def why_impossible(
+    runner: FunnelQueryRunner,
+    context: QueryContext,
+    definition: SavedDefinition,
+    report: ResultsRecord,
+) -> dict[int, str]:
+    """Return why no event can complete some steps, in words, by the index of their row."""
+    never = rows_never_received(runner, context, report)
+
+    def words(each: ImpossibleStepRecord) -> str:
+        row = definition.steps[each.row]
+        if each.reason is not ImpossibleReason.NO_EVENTS or row.mode:
+            return each.message.removesuffix(".")
+        when = "never received" if each.row in never else "not received in this period"
+        return f"{row_title(row)} was {when}"
+
+    return {
+        each.row: words(each)
+        for each in report.impossible_steps
+        if definition.steps[each.row].required
+    }
 
 
 def no_window_note(units: str) -> str:
@@ -230,6 +258,10 @@ class FunnelPage:
     def noun(self, count: int = 2) -> str:
         """Return the word for counted units: attempt, visitor or run, or its plural."""
         return f"{self.definition.unit_word}{'' if count == 1 else 's'}"
+
+    def rate(self, figures: Figures) -> ShownRate:
+        """Return the rate that the page shows for some units."""
+        return shown_rate(figures, has_window=self.has_window)
 
     def outcome(self, outcome: str) -> str:
         """Describe an outcome in words."""

@@ -16,13 +16,16 @@ from penstock.funnels.campaigns.schema import (
 )
 from penstock.funnels.campaigns.service import CampaignService
 from penstock.funnels.definitions.schema import FunnelRecord
+from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.schema import NoteCode
+from penstock.funnels.results.schema import ResultsQuery
 from penstock.funnels.saved.service import FunnelService
 from penstock.web.page_routes import slow_page
 from penstock.web.pages.attribution.schema import AttributionPageQuery
 from penstock.web.pages.charts import chart, counts
 from penstock.web.pages.funnel_page import no_window_note
 from penstock.web.pages.parts import load_part
+from penstock.web.pages.rates import final_from_ms, shown_rate
 from penstock.web.view import View
 
 GROUPS = {
@@ -35,11 +38,14 @@ GROUPS = {
 
 @slow_page("/attribution")
 def attribution_page(
-    view: View, campaigns: CampaignService, funnels: FunnelService
+    view: View,
+    campaigns: CampaignService,
+    funnels: FunnelService,
+    funnel_queries: FunnelQueryRunner,
 ) -> Response[bytes]:
     query = view.query(AttributionPageQuery, view.websites)
     funnel = None if query.funnel_id is None else funnels.get(view.workspace_id, query.funnel_id)
-    load = partial(_figures, campaigns, view, query, funnel)
+    load = partial(_figures, campaigns, funnel_queries, view, query, funnel)
     return view.render(
         "attribution/page.html",
         parts=("figures",),
@@ -58,7 +64,11 @@ def _window_s(funnel: FunnelRecord | None) -> int:
 
 
 def _figures(
-    campaigns: CampaignService, view: View, query: AttributionPageQuery, funnel: FunnelRecord | None
+    campaigns: CampaignService,
+    runner: FunnelQueryRunner,
+    view: View,
+    query: AttributionPageQuery,
+    funnel: FunnelRecord | None,
 ) -> dict[str, Any]:
     parameters = query.parameters(view.now_ms, _window_s(funnel))
     paging = {"page": query.page, "pageSize": query.page_size}
@@ -69,9 +79,30 @@ def _figures(
         "trend": _trend(campaigns, view, query, parameters),
         "report": record,
         "notes": _notes(record, funnel),
+        "rate_of": partial(shown_rate, has_window=bool(_window_s(funnel))),
+        "final_from_ms": _final_from_ms(runner, view, record, funnel, parameters),
         "listing": Listing(record.data, query.pagination, record.total),
         "address": urlencode(parameters, quote_via=quote),
     }
+
+
+def _final_from_ms(
+    runner: FunnelQueryRunner,
+    view: View,
+    record: AttributionRecord,
+    funnel: FunnelRecord | None,
+    parameters: Mapping[str, str],
+) -> int | None:
+    """Return when the rates of the funnel are final, if they are rates so far."""
+    if funnel is None:
+        return None
+    rate = shown_rate(record.totals, has_window=bool(_window_s(funnel)))
+    names = ("websiteId", "startAt", "endAt", "internal")
+    selection = {name: parameters[name] for name in names if name in parameters}
+    context = runner.prepare_saved(
+        view.workspace_id, funnel.id, ResultsQuery.model_validate(selection)
+    )
+    return final_from_ms(runner, context, rate)
 
 
 def _trend(

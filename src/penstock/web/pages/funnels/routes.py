@@ -19,9 +19,11 @@ from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.segments.service import SavedSegmentService
 from penstock.funnels.trends import TrendQuery, read_trend
 from penstock.web.page_routes import page, slow_page
+from penstock.web.pages.funnel_page import why_impossible
 from penstock.web.pages.funnels.first_funnel import equal_times_note, first_funnel
 from penstock.web.pages.funnels.schema import PERIODS, FunnelListQuery, NewFunnelQuery
 from penstock.web.pages.funnels.sparkline import sparkline
+from penstock.web.pages.rates import final_from_ms, shown_rate
 from penstock.web.pages.schema import FunnelPageQuery
 from penstock.web.view import View
 
@@ -79,14 +81,17 @@ def _figures(view: View, runner: FunnelQueryRunner, funnel: FunnelRecord) -> dic
     context = runner.prepare_saved(
         view.workspace_id, funnel.id, ResultsQuery.model_validate(selection)
     )
-    total = report_of(runner, context).aggregate
+    report = report_of(runner, context)
+    total = report.aggregate
     query = TrendQuery.model_validate(selection | {"timezone": page.timezone})
     buckets = read_trend(runner, context, query).data
     has_window = funnel.window_s is not None
+    rate = shown_rate(total, has_window=has_window)
     return {
         "entered": total.entered,
-        "rate": total.settled_rate if has_window else total.conversion_rate,
-        "is_unsettled": has_window and not total.settled,
+        "rate": rate,
+        "final_from_ms": final_from_ms(runner, context, rate),
+        "impossible": why_impossible(runner, context, funnel.definition, report),
         "trend": sparkline(buckets, has_window=has_window),
     }
 

@@ -7,11 +7,12 @@ export function showResult(
   { aggregate, asked, coverage, countingUnit, repeat, impossibleSteps },
 ) {
   const noun = repeat ? "run" : countingUnit;
-  const dash = (rate) => (rate === null ? "–" : formatNumber(rate, "percent"));
+  const isSoFar = hasWindow(definition) && !aggregate.settled;
   panel.querySelector(".preview-result").hidden = false;
-  panel.querySelector("[data-rate]").textContent = dash(
-    hasWindow(definition) ? aggregate.settledRate : aggregate.conversionRate,
-  );
+  const rate = panel.querySelector("[data-rate]");
+  const completed = rateOf(definition, aggregate, aggregate.steps.at(-1));
+  rate.textContent = isSoFar && aggregate.entered ? `So far ${completed}` : completed;
+  rate.classList.toggle("so-far", isSoFar && aggregate.entered > 0);
   // Nobody drops off without a conversion window: unfinished units may convert at any time.
   const pending = hasWindow(definition) ? "pending" : "not converted";
   const sums = [
@@ -22,9 +23,7 @@ export function showResult(
   panel.querySelector("[data-sums]").textContent = [
     ...sums,
     aggregate.pending ? `${formatNumber(aggregate.pending)} ${pending}` : "",
-    hasWindow(definition) && aggregate.entered && !aggregate.settled
-      ? "nothing can have dropped off yet"
-      : "",
+    isSoFar && aggregate.entered ? "none settled yet" : "",
   ]
     .filter(Boolean)
     .join(", ");
@@ -32,7 +31,7 @@ export function showResult(
   panel.querySelector(".legend .excluded").hidden = !aggregate.excluded;
   const rows = [
     ...aggregate.steps.map((step, index) =>
-      stepItem(panel, definition, step, aggregate.steps.slice(0, index), dash),
+      stepItem(panel, definition, step, aggregate.steps.slice(0, index), aggregate),
     ),
     ...aggregate.diagnostics.map((row) => diagnosticItem(panel, definition, row, noun)),
   ];
@@ -68,12 +67,26 @@ function hasWindow(definition) {
   return Boolean(definition.conversionWindow || definition.conversionWindowSeconds);
 }
 
+// The share of the settled units that reached a step or, while none has settled, of all that are
+// not excluded. It is computed from counts, because the rates of the API are rounded.
+function rateOf(definition, { steps, settled }, step) {
+  const isSettled = hasWindow(definition) && settled;
+  const [part, whole] = [step, steps[0]].map((each) =>
+    isSettled ? each.settled : each.count - excludedFrom(steps, each),
+  );
+  return whole ? formatNumber(part / whole, "percent") : "–";
+}
+
+// The units that reached a step and were excluded there or later.
+function excludedFrom(steps, step) {
+  return steps.slice(step.step - 1).reduce((sum, { excluded }) => sum + excluded, 0);
+}
+
 // The bar shows which units reached this step, may still reach it, dropped off or were excluded
 // before it, as in reports. earlier: the steps before this one.
-function stepItem(panel, definition, step, earlier, dash) {
+function stepItem(panel, definition, step, earlier, aggregate) {
   const item = panel.querySelector("#preview-step").content.firstElementChild.cloneNode(true);
   item.querySelector("bdi").textContent = `${step.step}. ${labelOf(definition.steps[step.row])}`;
-  const rate = hasWindow(definition) ? step.settledFromStart : step.conversionFromStart;
   const sum = (name) => earlier.reduce((total, { [name]: count }) => total + count, 0);
   const [pending, dropped, excluded] = ["pending", "droppedOff", "excluded"].map(sum);
   const entered = step.count + pending + dropped + excluded;
@@ -81,7 +94,7 @@ function stepItem(panel, definition, step, earlier, dash) {
     .querySelector(".preview-numbers")
     .append(
       bold(formatNumber(step.count)),
-      ` ${dash(rate)}`,
+      ` ${rateOf(definition, aggregate, step)}`,
       pending ? `, ${formatNumber(pending)} may still reach` : "",
     );
   const share = (count) => (entered ? count / entered : 0);

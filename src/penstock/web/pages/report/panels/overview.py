@@ -11,7 +11,14 @@ from penstock.funnels.queries.single_flight_cache import NotCached
 from penstock.funnels.questions import TIMING
 from penstock.funnels.results.schema import DiagnosticRecord, ResultsRecord, StepRecord
 from penstock.funnels.verdicts import largest_loss, settled_loss
-from penstock.web.pages.funnel_page import FunnelPage, no_window_note, row_names, row_title
+from penstock.web.pages.funnel_page import (
+    FunnelPage,
+    no_window_note,
+    row_names,
+    row_title,
+    why_impossible,
+)
+from penstock.web.pages.rates import final_from_ms
 from penstock.web.pages.report.panels.context import ReportContext
 from penstock.web.pages.report.panels.outcomes import Build, build_of
 
@@ -27,7 +34,8 @@ class Bar:
     still reach the step, which is the hatched part. from_start, from_previous: shares of settled
     units or, without a window, of all units. options: index, name and count of each option, if
     there are several. filters: number of filters. is_largest_loss: whether most of the lost units
-    stopped here. excluded_by: what excludes units after the step.
+    stopped here. excluded_by: what excludes units after the step. impossible: why no event can
+    complete the step, in words.
     """
 
     step: StepRecord
@@ -44,17 +52,26 @@ class Bar:
     settled_loss: int
     diagnostics: Sequence[DiagnosticRecord]
     excluded_by: Sequence[str]
+    impossible: str | None
 
 
 def overview(context: ReportContext) -> dict[str, Any]:
     """Return the figures, and the bars with each step's median time."""
     results = context.report
+    rate = context.page.rate(results.aggregate)
     medians = [None, *(step.median_minutes for step in context.ask(TIMING, {}).steps)]
-    bars = [_bar(context, results, index, median) for index, median in enumerate(medians)]
+    impossible = why_impossible(
+        context.runner, context.shared_query, context.page.definition, results
+    )
+    bars = [
+        _bar(context, results, index, median, impossible) for index, median in enumerate(medians)
+    ]
     return {
         "results": results,
         "bars": bars,
         "notes": coverage_notes(context.page, results),
+        "rate": rate,
+        "final_from_ms": final_from_ms(context.runner, context.shared_query, rate),
         "source": _source(results),
         "build": _build(context),
     }
@@ -91,13 +108,18 @@ def _build(context: ReportContext) -> Build | None:
 
 
 def _bar(
-    context: ReportContext, results: ResultsRecord, index: int, median_minutes: float | None
+    context: ReportContext,
+    results: ResultsRecord,
+    index: int,
+    median_minutes: float | None,
+    impossible: Mapping[int, str],
 ) -> Bar:
     steps = results.aggregate.steps
     step, loss = steps[index], largest_loss(results.aggregate)
     row = context.page.definition.steps[step.row]
     names = row_names(row)
-    overall, has_window = context.query.bars == "overall", context.page.has_window
+    overall = context.query.bars == "overall"
+    is_settled = context.page.has_window and results.aggregate.settled > 0
     first, earlier = (0, steps[:index]) if overall else (max(index - 1, 0), steps[:index][-1:])
     may_reach = sum(step.pending for step in earlier)
     dropped = sum(step.dropped_off for step in earlier)
@@ -107,8 +129,8 @@ def _bar(
         title=row_title(row),
         parts=_parts(steps[first].count, step.count, may_reach, dropped, excluded),
         may_reach=may_reach,
-        from_start=step.settled_from_start if has_window else step.conversion_from_start,
-        from_previous=step.settled_from_previous if has_window else step.conversion_from_previous,
+        from_start=step.settled_from_start if is_settled else step.conversion_from_start,
+        from_previous=step.settled_from_previous if is_settled else step.conversion_from_previous,
         median_s=None if median_minutes is None else median_minutes * 60,
         options=[(item.option, names[item.option], item.count) for item in step.options]
         if len(names) > 1
@@ -119,6 +141,7 @@ def _bar(
         settled_loss=settled_loss(steps, step.step),
         diagnostics=[row for row in results.aggregate.diagnostics if row.after_step == step.step],
         excluded_by=_exclusions(context.page.definition.steps[step.row + 1 :]),
+        impossible=impossible.get(step.row),
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.base.clock import iso
 from penstock.base.paging import MAX_PAGE_SIZE
-from penstock.funnels.periods import DayChangeRecord, PeriodsRecord
+from penstock.funnels.periods import Conclusion, DayChangeRecord, PeriodsRecord
 from penstock.funnels.questions import PERIODS
 from penstock.funnels.results.schema import AggregateRecord
 from penstock.funnels.trends import TrendBucketRecord
@@ -52,6 +52,7 @@ def compare_periods(context: ReportContext) -> dict[str, Any]:
         "obstacle": None,
         "record": record,
         "span_ms": (start_ms, end_ms),
+        "is_so_far": record.settled_rate.answer is Conclusion.TOO_EARLY,
         "figures": list(_figures(record, page.pending_word, excludes=page.excludes)),
         "properties": page.definition.breakdown_properties,
         "chart": _chart(record.trend or [], query.timezone),
