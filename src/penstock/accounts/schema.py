@@ -62,13 +62,10 @@ class SignUp(Input):
 
     email: Email
     password: NewPassword
-    invitation: Annotated[
-        SecretStr | None,
-        Field(description="Token from an invitation URL. If you send it, omit workspaceName."),
-    ] = None
-    workspace_name: Annotated[Name | None, Field(description="Required without an invitation.")] = (
-        None
-    )
+    invitation: SecretStr | None = None
+    """Token from an invitation URL. If you send it, omit workspaceName."""
+    workspace_name: Name | None = None
+    """Required without an invitation."""
 
     @model_validator(mode="before")
     @classmethod
@@ -107,9 +104,8 @@ class UserRecord(Record):
     id: str
     email: str
     created_at: Iso
-    email_confirmed: Annotated[
-        bool, Field(description="Whether the user has proven that they own the address.")
-    ]
+    email_confirmed: bool
+    """Whether the user has proven that they own the address."""
 
 
 class WorkspaceRecord(Record):
@@ -121,4 +117,5 @@ class WorkspaceRecord(Record):
 class SessionRecord(Record):
     user: UserRecord
     workspace: WorkspaceRecord
-    role: Annotated[Role, Field(description="Role of the user in the workspace.")]
+    role: Role
+    """Role of the user in the workspace."""

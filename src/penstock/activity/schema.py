@@ -25,17 +25,11 @@ class StoredEventRecord(Record):
     source: Source
     occurred_at: str
     received_at: str
-    stated_at: Annotated[
-        str,
-        Field(
-            description="Time as the sender stated it. In `occurredAt`, the error of the "
-            "sender's clock is corrected."
-        ),
-    ]
-    visitor_id: Annotated[
-        str,
-        Field(description="Visitor ID when the event was stored. It may have been merged since."),
-    ]
+    stated_at: str
+    """Time as the sender stated it. In `occurredAt`, the error of the sender's clock is corrected.
+    """
+    visitor_id: str
+    """Visitor ID when the event was stored. It may have been merged since."""
     user_id: str | None
     session_id: str | None
     external_session_id: str | None
@@ -54,25 +48,14 @@ class StoredEventRecord(Record):
     utm_campaign: str | None
     utm_content: str | None
     utm_term: str | None
-    link: Annotated[
-        str | None, Field(description="Slug of the managed link that an install or open came from.")
-    ]
-    link_method: Annotated[
-        str | None,
-        Field(
-            description="How the install or open was matched: url, install_referrer, "
-            "click_token or network."
-        ),
-    ]
-    client_event_id: Annotated[
-        str | None, Field(description="The sender's own `eventId`, `dedupeKey` or `transactionId`.")
-    ]
-    verified: Annotated[
-        bool,
-        Field(
-            description="For provider events: whether the signed payload identifies the visitor."
-        ),
-    ]
+    link: str | None
+    """Slug of the managed link that an install or open came from."""
+    link_method: str | None
+    """How the install or open was matched: url, install_referrer, click_token or network."""
+    client_event_id: str | None
+    """The sender's own `eventId`, `dedupeKey` or `transactionId`."""
+    verified: bool
+    """For provider events: whether the signed payload identifies the visitor."""
     properties: dict[str, Any]
 
     @classmethod

@@ -28,42 +28,42 @@ Search = Annotated[str, Field(max_length=_MAX_NAME_CHARS), AfterValidator(withou
 class NamesQuery(RecordsQuery):
     """Query parameters for listing names. The queries for the other lists extend this class."""
 
-    kind: Annotated[Kind | None, Field(description="Only events of this kind.")] = None
-    search: Annotated[
-        Search, Field(description="Only entries that contain this text, regardless of case.")
-    ] = ""
+    kind: Kind | None = None
+    """Only events of this kind."""
+    search: Search = ""
+    """Only entries that contain this text, regardless of case."""
 
 
 class PropertiesQuery(NamesQuery):
     """Query parameters for listing properties."""
 
-    event: Annotated[
-        EventName | None,
-        Field(description="Only events with this name. A path selects all page views."),
-    ] = None
+    event: EventName | None = None
+    """Only events with this name. A path selects all page views."""
 
 
 class ValuesQuery(PropertiesQuery):
     """Query parameters for listing values."""
 
-    property: Annotated[
-        EventField,
-        Field(description="A property, the `$` name of a built-in field, or `$trait.` and a name."),
-    ]
+    property: EventField
+    """A property, the `$` name of a built-in field, or `$trait.` and a name."""
 
 
 class NameRecord(Record):
     """A name of accepted events."""
 
-    name: Annotated[str, Field(description="A page path, screen, event name or transaction event.")]
+    name: str
+    """A page path, screen, event name or transaction event."""
     kind: Kind
-    count: Annotated[int, Field(description="Number of events of this kind and name.")]
-    last_seen_at: Annotated[str, Field(description="When the latest of these events occurred.")]
+    count: int
+    """Number of events of this kind and name."""
+    last_seen_at: str
+    """When the latest of these events occurred."""
 
 
 class TypeRecord(Record):
     type: PropertyType
-    count: Annotated[int, Field(description="Number of events with a value of this type.")]
+    count: int
+    """Number of events with a value of this type."""
     last_seen_at: str | None
 
 
@@ -71,31 +71,24 @@ class PropertyRecord(Record):
     """A property of accepted events."""
 
     property: str
-    builtin: Annotated[bool, Field(description="Whether it is a built-in event field.")]
-    count: Annotated[
-        int,
-        Field(
-            description="Number of events with this property; for a trait, the number of visitors. "
-            "Null values do not count."
-        ),
-    ]
-    last_seen_at: Annotated[
-        str | None,
-        Field(description="When the latest of these events occurred; null for a trait."),
-    ]
-    types: Annotated[list[TypeRecord], Field(description="Most frequent first.")]
+    builtin: bool
+    """Whether it is a built-in event field."""
+    count: int
+    """Number of events with this property; for a trait, the number of visitors. Null values do not
+    count.
+    """
+    last_seen_at: str | None
+    """When the latest of these events occurred; null for a trait."""
+    types: list[TypeRecord]
+    """Most frequent first."""
 
 
 class ValueRecord(Record):
     """A value of a property, with its JSON type."""
 
     value: Scalar
-    count: Annotated[
-        int,
-        Field(
-            description="Number of events with this value; a lower bound if the list is incomplete."
-        ),
-    ]
+    count: int
+    """Number of events with this value; a lower bound if the list is incomplete."""
 
 
 class ValuesRecord(Record):
@@ -104,11 +97,9 @@ class ValuesRecord(Record):
     data: list[ValueRecord]
     page: int
     page_size: int
-    total: Annotated[int, Field(description="Number of values that match the search.")]
-    complete: Annotated[
-        bool,
-        Field(
-            description="Whether the unsearched list contains every scalar value. If not, it "
-            "contains the most frequent values."
-        ),
-    ]
+    total: int
+    """Number of values that match the search."""
+    complete: bool
+    """Whether the unsearched list contains every scalar value. If not, it contains the most
+    frequent values.
+    """

@@ -44,72 +44,46 @@ _DROPPED = "How many events the sender had to drop before this one."
 class ServerEvent(Input):
     """A typed event with a `visitorId` or a `userId`. `name` is an alias of `event`."""
 
-    website_id: Annotated[
-        SentId, Field(description="ID of a website or mobile app in the API key's workspace.")
-    ]
-    visitor_id: Annotated[
-        SentId | None,
-        Field(
-            description="Opaque ID of the visitor, from a Penstock client. Required without "
-            "`userId`."
-        ),
-    ] = None
-    user_id: Annotated[
-        SentId | None,
-        Field(
-            description="Your own ID for the user. If `visitorId` is sent too, both are linked "
-            "before the event is stored."
-        ),
-    ] = None
-    external_session_id: Annotated[
-        SentId | None,
-        Field(
-            description="Your own ID for a session, stored with the event. Penstock does not "
-            "use it."
-        ),
-    ] = None
-    event: Annotated[EventName | None, Field(description="Name of the event. Required.")] = None
-    name: Annotated[
-        EventName | None, Field(description="Alias of `event`. Send only one of them.")
-    ] = None
-    event_id: Annotated[
-        SentId | None,
-        Field(
-            description="Your own ID for the event. A repeat with the same ID is a duplicate, so "
-            "you can safely send a request again."
-        ),
-    ] = None
-    properties: Annotated[
-        Properties | None, Field(description="Properties of the event, such as an attempt ID.")
-    ] = None
-    timestamp: Annotated[
-        PastTimestamp | None,
-        Field(
-            description="When the event happened: ISO 8601 with an offset, or epoch milliseconds. "
-            "Default: the time of receipt; in a batch, by its order."
-        ),
-    ] = None
-    country: Annotated[
-        EventName | None,
-        Field(description="Country of the visitor, not of your server, such as `DE`."),
-    ] = None
-    region: Annotated[EventName | None, Field(description="Region of the visitor.")] = None
+    website_id: SentId
+    """ID of a website or mobile app in the API key's workspace."""
+    visitor_id: SentId | None = None
+    """Opaque ID of the visitor, from a Penstock client. Required without `userId`."""
+    user_id: SentId | None = None
+    """Your own ID for the user. If `visitorId` is sent too, both are linked before the event is
+    stored.
+    """
+    external_session_id: SentId | None = None
+    """Your own ID for a session, stored with the event. Penstock does not use it."""
+    event: EventName | None = None
+    """Name of the event. Required."""
+    name: EventName | None = None
+    """Alias of `event`. Send only one of them."""
+    event_id: SentId | None = None
+    """Your own ID for the event. A repeat with the same ID is a duplicate, so you can safely send a
+    request again.
+    """
+    properties: Properties | None = None
+    """Properties of the event, such as an attempt ID."""
+    timestamp: PastTimestamp | None = None
+    """When the event happened: ISO 8601 with an offset, or epoch milliseconds. Default: the time of
+    receipt; in a batch, by its order.
+    """
+    country: EventName | None = None
+    """Country of the visitor, not of your server, such as `DE`."""
+    region: EventName | None = None
+    """Region of the visitor."""
     dropped_before: Annotated[Count | None, Field(description=_DROPPED)] = None
 
 
 class TransactionEvent(ServerEvent):
     """An event with an amount. Repeats are recognised by `transactionId`, or else by `eventId`."""
 
-    transaction_id: Annotated[
-        SentId | None,
-        Field(
-            description="Your own ID for the transaction. A repeat with the same ID is a duplicate."
-        ),
-    ] = None
-    amount: Annotated[
-        Number | None, Field(description="Amount in the currency's main unit, such as 19.99.")
-    ] = None
-    currency: Annotated[Currency | None, Field(description="ISO 4217 code, such as `EUR`.")] = None
+    transaction_id: SentId | None = None
+    """Your own ID for the transaction. A repeat with the same ID is a duplicate."""
+    amount: Number | None = None
+    """Amount in the currency's main unit, such as 19.99."""
+    currency: Currency | None = None
+    """ISO 4217 code, such as `EUR`."""
 
 
 def _check_url(path: str | None, url: str | None, item_type: Any) -> None:
@@ -163,25 +137,22 @@ class TrackedItem(Input):
     A path, URL, referrer, title or campaign parameter over its limit is cut, with a warning.
     """
 
-    type: Annotated[
-        Literal["pageview", "screenview", "event", "transaction"],
-        Field(description="The type of the item."),
-    ]
-    path: Annotated[
-        PagePath | None, Field(description="Path of a page view; by default, the path of `url`.")
-    ] = None
-    screen: Annotated[EventName | None, Field(description="Screen of a screen view.")] = None
-    name: Annotated[
-        EventName | None, Field(description="Name of an event or transaction, such as `purchase`.")
-    ] = None
-    properties: Annotated[
-        Properties | None, Field(description="Properties of the event, such as an attempt ID.")
-    ] = None
-    url: Annotated[DescriptiveText | None, Field(description="Absolute URL of the page.")] = None
-    referrer: Annotated[DescriptiveText | None, Field(description="URL that led to the page.")] = (
-        None
-    )
-    title: Annotated[DescriptiveText | None, Field(description="Title of the page.")] = None
+    type: Literal["pageview", "screenview", "event", "transaction"]
+    """The type of the item."""
+    path: PagePath | None = None
+    """Path of a page view; by default, the path of `url`."""
+    screen: EventName | None = None
+    """Screen of a screen view."""
+    name: EventName | None = None
+    """Name of an event or transaction, such as `purchase`."""
+    properties: Properties | None = None
+    """Properties of the event, such as an attempt ID."""
+    url: DescriptiveText | None = None
+    """Absolute URL of the page."""
+    referrer: DescriptiveText | None = None
+    """URL that led to the page."""
+    title: DescriptiveText | None = None
+    """Title of the page."""
     utm_source: Annotated[DescriptiveText | None, Field(description=_UTM)] = None
     utm_medium: Annotated[DescriptiveText | None, Field(description=_UTM)] = None
     utm_campaign: Annotated[DescriptiveText | None, Field(description=_UTM)] = None
@@ -213,13 +184,8 @@ class TimedItem(TrackedItem):
 
     sent_at: Annotated[ClockReading | None, Field(description=_SENT_AT)] = None
     clock_offset: Annotated[ClockOffset | None, Field(description=_CLOCK_OFFSET)] = None
-    timestamp: Annotated[
-        Timestamp | None,
-        Field(
-            description="When the event happened, by the sender's clock. Default: the time of "
-            "receipt."
-        ),
-    ] = None
+    timestamp: Timestamp | None = None
+    """When the event happened, by the sender's clock. Default: the time of receipt."""
 
     @classmethod
     def check_between_fields(cls, item: Any, context: EventValidationContext) -> None:
@@ -247,11 +213,10 @@ class TrackItem(TimedItem):
 
     website_id: Annotated[KnownWebsite, Field(description=_WEBSITE)]
     visitor_id: Annotated[SentId, Field(description=_DEVICE)]
-    session_id: Annotated[SentId | None, Field(description="ID of the visit.")] = None
-    dedupe_key: Annotated[
-        SentId | None,
-        Field(description="Your own ID for the event. A repeat with the same ID is a duplicate."),
-    ] = None
+    session_id: SentId | None = None
+    """ID of the visit."""
+    dedupe_key: SentId | None = None
+    """Your own ID for the event. A repeat with the same ID is a duplicate."""
     dropped_before: Annotated[Count | None, Field(description=_DROPPED)] = None
 
 
@@ -303,18 +268,14 @@ class Identify(Input):
 
     website_id: Annotated[KnownWebsite, Field(description=_WEBSITE)]
     visitor_id: Annotated[SentId, Field(description=_DEVICE)]
-    user_id: Annotated[SentId, Field(description="Your own ID for the user.")]
-    traits: Annotated[
-        Properties | None, Field(description="Traits of the user. Other traits stay; null removes.")
-    ] = None
-    user_hash: Annotated[
-        str | None,
-        Field(
-            max_length=64,
-            description="HMAC-SHA256 of userId with the website's identity secret, in hex. "
-            "Proves without an API key that your backend knows this user.",
-        ),
-    ] = None
+    user_id: SentId
+    """Your own ID for the user."""
+    traits: Properties | None = None
+    """Traits of the user. Other traits stay; null removes."""
+    user_hash: Annotated[str | None, Field(max_length=64)] = None
+    """HMAC-SHA256 of userId with the website's identity secret, in hex. Proves without an API key
+    that your backend knows this user.
+    """
 
 
 class WarningRecord(Record):
@@ -329,17 +290,18 @@ class EventRecord(Record):
 
     status: Status
     event_id: str
-    visitor_id: str | None = Field(
-        description="The canonical visitor. For a duplicate, the visitor of the first event; null "
-        "if that visitor was deleted."
-    )
+    visitor_id: str | None
+    """The canonical visitor. For a duplicate, the visitor of the first event; null if that visitor
+    was deleted.
+    """
     warnings: tuple[WarningRecord, ...] = Field(default=(), exclude_if=not_)
 
 
 class FaultRecord(Record):
     """One broken rule."""
 
-    field: str = Field(description="Path in the item; empty for the item as a whole.")
+    field: str
+    """Path in the item; empty for the item as a whole."""
     code: str
     message: str
 
@@ -347,14 +309,15 @@ class FaultRecord(Record):
 class ItemRecord(Record):
     """The result for one item of a batch."""
 
-    index: int = Field(description="Position in the batch, from 0.")
-    status: str = Field(description="accepted, duplicate or rejected")
+    index: int
+    """Position in the batch, from 0."""
+    status: str
+    """accepted, duplicate or rejected"""
     event_id: str | None = None
     visitor_id: str | None = None
     errors: tuple[FaultRecord, ...] = ()
-    more_errors: int = Field(
-        default=0, exclude_if=not_, description="Number of errors that are not in `errors`."
-    )
+    more_errors: int = Field(default=0, exclude_if=not_)
+    """Number of errors that are not in `errors`."""
     warnings: tuple[WarningRecord, ...] = Field(default=(), exclude_if=not_)
 
 
@@ -370,18 +333,17 @@ class BatchRecord(Record):
 class TrackRecord(BatchRecord):
     """The results, and the server's time, so that clients can measure the error of their clock."""
 
-    server_time: str = Field(description="When the server answered, in milliseconds.")
+    server_time: str
+    """When the server answered, in milliseconds."""
 
 
 class IdentifyRecord(Record):
     """The result of an identify call."""
 
-    visitor_id: str = Field(
-        description="The canonical visitor. Without an API key, the visitor ID as it was sent."
-    )
-    merged: bool = Field(
-        description="Whether this call merged two visitors. Always false without an API key."
-    )
+    visitor_id: str
+    """The canonical visitor. Without an API key, the visitor ID as it was sent."""
+    merged: bool
+    """Whether this call merged two visitors. Always false without an API key."""
     warnings: tuple[WarningRecord, ...] = Field(default=(), exclude_if=not_)
 
     @classmethod

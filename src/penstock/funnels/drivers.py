@@ -35,9 +35,8 @@ K = TypeVar("K", bound=Hashable)
 class DriversQuery(CohortQuery):
     """The query parameters for drivers."""
 
-    step: Annotated[
-        int, Field(ge=1, le=19, description="The loss after this step: before the next one.")
-    ]
+    step: Annotated[int, Field(ge=1, le=19)]
+    """The loss after this step: before the next one."""
     of: EventsOf = "unit"
 
 
@@ -46,57 +45,47 @@ class DriverRecord(Record):
     soon after the step, with all other units.
     """
 
-    kind: Annotated[
-        Literal["property", "event"],
-        Field(description="property: a property of the entry event, or a trait of its visitor."),
-    ]
-    property: Annotated[
-        str | None,
-        Field(
-            description="Property of the entry event, or trait of its visitor, such as "
-            "`$trait.plan`; null for an event."
-        ),
-    ]
-    value: Annotated[
-        Scalar | None,
-        Field(
-            description="Value of the property at entry, or of the trait at evaluatedAt; null if "
-            "it is missing, and for an event."
-        ),
-    ]
-    event_type: Annotated[str | None, Field(description="null for a property.")]
-    name: Annotated[str | None, Field(description="Name of the event; null for a property.")]
-    filter: Annotated[
-        SavedFilter | None,
-        Field(
-            description="Send it in `filters` to select only these units; null for an event. The "
-            "list of units accepts an event as `eventType` and `eventName`, with the same `step` "
-            "and `of`."
-        ),
-    ]
+    kind: Literal["property", "event"]
+    """property: a property of the entry event, or a trait of its visitor."""
+    property: str | None
+    """Property of the entry event, or trait of its visitor, such as `$trait.plan`; null for an
+    event.
+    """
+    value: Scalar | None
+    """Value of the property at entry, or of the trait at evaluatedAt; null if it is missing, and
+    for an event.
+    """
+    event_type: str | None
+    """null for a property."""
+    name: str | None
+    """Name of the event; null for a property."""
+    filter: SavedFilter | None
+    """Send it in `filters` to select only these units; null for an event. The list of units accepts
+    an event as `eventType` and `eventName`, with the same `step` and `of`.
+    """
     units: int
-    lost: Annotated[int, Field(description="Those of `units` that dropped off after the step.")]
+    lost: int
+    """Those of `units` that dropped off after the step."""
     loss_rate: Rate
     other_units: int
     other_lost: int
     other_loss_rate: Rate
-    difference: Annotated[float, Field(description="lossRate minus otherLossRate.")]
-    difference_interval: Annotated[
-        RangeRecord, Field(description="95% confidence interval of the difference (Newcombe).")
-    ]
-    excess_lost: Annotated[
-        float,
-        Field(
-            description="Lost units beyond those that otherLossRate would give; negative if fewer "
-            "were lost. Effects are ranked by its size."
-        ),
-    ]
-    test: Annotated[str, Field(description="z or fisher, as in a comparison.")]
-    p_value: Annotated[float, Field(description="Two-sided p-value of this group only.")]
-    p_value_corrected: Annotated[
-        float, Field(description="p-value corrected for the number of `tested` groups (Holm).")
-    ]
-    clear: Annotated[bool, Field(description="Whether pValueCorrected is below 0.05.")]
+    difference: float
+    """lossRate minus otherLossRate."""
+    difference_interval: RangeRecord
+    """95% confidence interval of the difference (Newcombe)."""
+    excess_lost: float
+    """Lost units beyond those that otherLossRate would give; negative if fewer were lost. Effects
+    are ranked by its size.
+    """
+    test: str
+    """z or fisher, as in a comparison."""
+    p_value: float
+    """Two-sided p-value of this group only."""
+    p_value_corrected: float
+    """p-value corrected for the number of `tested` groups (Holm)."""
+    clear: bool
+    """Whether pValueCorrected is below 0.05."""
 
 
 class DriversRecord(HeadRecord):
@@ -107,26 +96,21 @@ class DriversRecord(HeadRecord):
     """
 
     step: int
-    at_risk: Annotated[int, Field(description="Settled units that reached the step.")]
-    examined: Annotated[
-        int, Field(description="Those that were examined: a random part if there are over 100,000.")
-    ]
-    lost: Annotated[int, Field(description="Examined units that got no further.")]
-    within_minutes: Annotated[
-        float | None,
-        Field(
-            description="Events count within this time after the step, the median time until the "
-            "next step. Units that continued sooner are left out, because units that stay longer "
-            "have more time for events. null if no unit continued."
-        ),
-    ]
-    tested: Annotated[
-        int, Field(description="Number of groups with at least 30 units in it and outside it.")
-    ]
-    data: Annotated[
-        list[DriverRecord],
-        Field(description="At most 50 groups: clear effects first, then the largest."),
-    ]
+    at_risk: int
+    """Settled units that reached the step."""
+    examined: int
+    """Those that were examined: a random part if there are over 100,000."""
+    lost: int
+    """Examined units that got no further."""
+    within_minutes: float | None
+    """Events count within this time after the step, the median time until the next step. Units that
+    continued sooner are left out, because units that stay longer have more time for events. null if
+    no unit continued.
+    """
+    tested: int
+    """Number of groups with at least 30 units in it and outside it."""
+    data: list[DriverRecord]
+    """At most 50 groups: clear effects first, then the largest."""
 
 
 @dataclass(frozen=True, slots=True)

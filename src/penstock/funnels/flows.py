@@ -22,15 +22,12 @@ Path = tuple[tuple[str, str], ...]
 class FlowsQuery(CohortQuery):
     """The query parameters for flows."""
 
-    where: Annotated[
-        Where,
-        Field(
-            description="before: before the entry, from the nearest event back. between: after "
-            "`step` and before the next, for units that reached the next. after: after `step`, for "
-            "units that dropped off there."
-        ),
-    ] = Where.AFTER
-    step: Annotated[int, Field(ge=1, le=19, description="Step for `between` and `after`.")] = 1
+    where: Where = Where.AFTER
+    """before: before the entry, from the nearest event back. between: after `step` and before the
+    next, for units that reached the next. after: after `step`, for units that dropped off there.
+    """
+    step: Annotated[int, Field(ge=1, le=19)] = 1
+    """Step for `between` and `after`."""
     of: EventsOf = "unit"
 
 
@@ -39,23 +36,29 @@ class FlowRecord(Record):
 
     type: str
     name: str
-    units: Annotated[int, Field(description="Units whose path starts with the events up to here.")]
-    share: Annotated[Rate | None, Field(description="units / all units, to four decimals.")]
-    ended: Annotated[int, Field(description="Units without a further event.")]
-    others: Annotated[
-        int, Field(description="Units whose further event is not among the five in `next`.")
-    ]
-    next: Annotated[list["FlowRecord"], Field(description="Empty for the third event of a path.")]
+    units: int
+    """Units whose path starts with the events up to here."""
+    share: Rate | None
+    """units / all units, to four decimals."""
+    ended: int
+    """Units without a further event."""
+    others: int
+    """Units whose further event is not among the five in `next`."""
+    next: list["FlowRecord"]
+    """Empty for the third event of a path."""
 
 
 class FlowsRecord(HeadRecord):
     """Paths of up to three events, the five most frequent at each point."""
 
     where: Where
-    step: Annotated[int | None, Field(description="null before the entry.")]
+    step: int | None
+    """null before the entry."""
     units: int
-    ended: Annotated[int, Field(description="Units without any event there.")]
-    others: Annotated[int, Field(description="Units whose first event is not in `data`.")]
+    ended: int
+    """Units without any event there."""
+    others: int
+    """Units whose first event is not in `data`."""
     data: list[FlowRecord]
 
 

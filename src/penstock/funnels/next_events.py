@@ -21,41 +21,35 @@ from penstock.http.schema import Rate, Record
 class NextQuery(CohortQuery):
     """The query parameters for next events."""
 
-    step: Annotated[int, Field(ge=1, le=19, description="Furthest step of the units.")]
-    outcome: Annotated[
-        Literal["pending", "droppedOff", "excluded"] | None,
-        Field(description="Outcome of the units. Default: pending and droppedOff."),
-    ] = None
+    step: Annotated[int, Field(ge=1, le=19)]
+    """Furthest step of the units."""
+    outcome: Literal["pending", "droppedOff", "excluded"] | None = None
+    """Outcome of the units. Default: pending and droppedOff."""
     of: EventsOf = "unit"
-    page_size: Annotated[
-        int,
-        Field(
-            ge=1,
-            le=MAX_PAGE_SIZE,
-            description="Number of different events, most frequent first; 1 to 100.",
-        ),
-    ] = 20
+    page_size: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE)] = 20
+    """Number of different events, most frequent first; 1 to 100."""
 
 
 class NextEventRecord(Record):
     type: str
     name: str
-    units: Annotated[int, Field(description="Units with this event.")]
+    units: int
+    """Units with this event."""
     events: int
-    first: Annotated[int, Field(description="Units for which this was the very next event.")]
-    share: Annotated[Rate | None, Field(description="units / stopped, to four decimals.")]
+    first: int
+    """Units for which this was the very next event."""
+    share: Rate | None
+    """units / stopped, to four decimals."""
 
 
 class NextRecord(HeadRecord):
     """Events of units after the step at which they stopped, up to the end of their windows."""
 
     step: int
-    stopped: Annotated[
-        int, Field(description="Units of this outcome that got no further than this step.")
-    ]
-    silent: Annotated[
-        int, Field(description="Stopped units without another event in their window.")
-    ]
+    stopped: int
+    """Units of this outcome that got no further than this step."""
+    silent: int
+    """Stopped units without another event in their window."""
     data: list[NextEventRecord]
 
 

@@ -46,18 +46,15 @@ class PeriodsQuery(CohortQuery, InTimezone):
     """Query parameters for a comparison of two periods."""
 
     start_at: Annotated[int, AS_TIME, Field(description=f"Start of the later period: {TIME}.")]
-    end_at: Annotated[int, AS_TIME, Field(description="End of the later period.")]
+    end_at: Annotated[int, AS_TIME]
+    """End of the later period."""
     compare_start_at: Annotated[
         int, AS_TIME, Field(description=f"Start of the earlier period, before startAt: {TIME}.")
     ]
-    compare_end_at: Annotated[
-        int,
-        AS_TIME,
-        Field(
-            description="End of the earlier period, which has as many days of `timezone` as the "
-            "period from startAt to endAt."
-        ),
-    ]
+    compare_end_at: Annotated[int, AS_TIME]
+    """End of the earlier period, which has as many days of `timezone` as the period from startAt to
+    endAt.
+    """
 
     _read_compared = field_validator("compare_start_at", "compare_end_at", mode="before")(
         read_time_ms
@@ -126,20 +123,14 @@ class ChangeRecord(Record):
 
     rate: Rate | None
     rate_before: Rate | None
-    difference: Annotated[
-        Rate | None, Field(description="rate - rateBefore; null if one of them is null.")
-    ]
-    difference_interval: Annotated[
-        RangeRecord | None,
-        Field(description="95% confidence interval of the difference (Newcombe)."),
-    ]
-    answer: Annotated[
-        Conclusion,
-        Field(
-            description="`higher` or `lower` if the interval excludes 0. `too_early`: fewer than "
-            "30 settled units in one of the periods."
-        ),
-    ]
+    difference: Rate | None
+    """rate - rateBefore; null if one of them is null."""
+    difference_interval: RangeRecord | None
+    """95% confidence interval of the difference (Newcombe)."""
+    answer: Conclusion
+    """`higher` or `lower` if the interval excludes 0. `too_early`: fewer than 30 settled units in
+    one of the periods.
+    """
 
 
 SoFar = Annotated[
@@ -156,13 +147,10 @@ class StepChangeRecord(Record):
     step: int
     count: int
     count_before: int
-    from_start: Annotated[
-        ChangeRecord, Field(description="Share of the settled units that reached the step.")
-    ]
-    from_previous: Annotated[
-        ChangeRecord | None,
-        Field(description="Share of those that reached the step before; null for step 1."),
-    ]
+    from_start: ChangeRecord
+    """Share of the settled units that reached the step."""
+    from_previous: ChangeRecord | None
+    """Share of those that reached the step before; null for step 1."""
     so_far: SoFar
 
 
@@ -185,9 +173,8 @@ class DayChangeRecord(Record):
 
 class EarlierPeriodRecord(Record):
     period: PeriodRecord
-    evaluated_at: Annotated[
-        str, Field(description="Later events were not read: the period was as old then.")
-    ]
+    evaluated_at: str
+    """Later events were not read: the period was as old then."""
     aggregate: AggregateRecord
 
 
@@ -204,13 +191,10 @@ class PeriodsRecord(HeadRecord):
         list[CohortChangeRecord],
         Field(description="Of the 100 largest cohorts, those that entered in both periods."),
     ]
-    trend: Annotated[
-        list[DayChangeRecord] | None,
-        Field(
-            description="The days of both periods in `timezone`. For a visitor, each day counts "
-            "the best entry of that day. null if there are more than 2,000 days."
-        ),
-    ]
+    trend: list[DayChangeRecord] | None
+    """The days of both periods in `timezone`. For a visitor, each day counts the best entry of that
+    day. null if there are more than 2,000 days.
+    """
     notes: Annotated[list[str], Field(description="What makes the comparison less reliable.")]
 
 

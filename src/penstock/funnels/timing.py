@@ -29,25 +29,16 @@ BIN_EDGES_MS = (
 class TimingQuery(CohortQuery):
     """The query parameters for times between steps."""
 
-    from_: Annotated[
-        int | None,
-        Field(
-            alias="from",
-            ge=1,
-            le=20,
-            description="First step of an additional pair of steps. Requires `to`.",
-        ),
-    ] = None
-    to: Annotated[int | None, Field(ge=1, le=20, description="A later step. Requires `from`.")] = (
-        None
-    )
+    from_: Annotated[int | None, Field(alias="from", ge=1, le=20)] = None
+    """First step of an additional pair of steps. Requires `to`."""
+    to: Annotated[int | None, Field(ge=1, le=20)] = None
+    """A later step. Requires `from`."""
 
 
 class BinRecord(Record):
     from_minutes: float
-    to_minutes: Annotated[
-        float | None, Field(description="End of the bin, exclusive; null if there is no end.")
-    ]
+    to_minutes: float | None
+    """End of the bin, exclusive; null if there is no end."""
     units: int
 
 

@@ -39,11 +39,10 @@ class _SpanRecord(Record):
 class TrendBucketRecord(FiguresRecord, _SpanRecord, SettledRecord):
     """Units that entered at `from` or later, but before `to`."""
 
-    maturing: Annotated[
-        bool,
-        Field(description="Numbers may still change, because some windows are still open."),
-    ]
-    partial: Annotated[bool, Field(description="The period covers only part of the bucket.")]
+    maturing: bool
+    """Numbers may still change, because some windows are still open."""
+    partial: bool
+    """The period covers only part of the bucket."""
 
 
 class TrendRecord(HeadRecord):
@@ -54,10 +53,8 @@ class TrendRecord(HeadRecord):
 
     interval: Interval
     timezone: str
-    note: Annotated[
-        str | None,
-        Field(description="Why buckets do not add up to the total of visitors; null for attempts."),
-    ]
+    note: str | None
+    """Why buckets do not add up to the total of visitors; null for attempts."""
     data: list[TrendBucketRecord]
 
 

@@ -7,10 +7,8 @@ each side, and a difference is stated as one only if its 95% interval excludes 0
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Any
 from zoneinfo import ZoneInfo
-
-from pydantic import Field
 
 from penstock.base.calendar import period_before
 from penstock.base.clock import iso, parse_time
@@ -55,16 +53,12 @@ class ShownBy(StrEnum):
 class ShowsRecord(Record):
     """The response with the figures behind a phrase."""
 
-    by: Annotated[
-        ShownBy, Field(description="Last part of its path: `/api/funnels/{funnel_id}/{by}`.")
-    ]
-    parameters: Annotated[
-        dict[str, Any],
-        Field(
-            description="Query parameters to add to those of this request. The values are JSON, so "
-            "encode objects such as `cohort` as JSON text."
-        ),
-    ]
+    by: ShownBy
+    """Last part of its path: `/api/funnels/{funnel_id}/{by}`."""
+    parameters: dict[str, Any]
+    """Query parameters to add to those of this request. The values are JSON, so encode objects such
+    as `cohort` as JSON text.
+    """
 
 
 class PhraseRecord(Record):
@@ -88,16 +82,12 @@ class VerdictRecord(HeadRecord):
     settled units on each side, and a difference is stated only if its 95% interval excludes 0.
     """
 
-    largest_loss: Annotated[
-        int | None,
-        Field(
-            description="The step after which most settled units dropped off; null if too few units"
-            " are settled or none dropped off."
-        ),
-    ]
-    sentences: Annotated[
-        list[SentenceRecord], Field(description="Empty if there are too few data.")
-    ]
+    largest_loss: int | None
+    """The step after which most settled units dropped off; null if too few units are settled or
+    none dropped off.
+    """
+    sentences: list[SentenceRecord]
+    """Empty if there are too few data."""
 
 
 def read_verdict(

@@ -101,9 +101,8 @@ class InPeriod(Query):
     start_at: Annotated[
         int | None, AS_TIME, Field(description=f"From this time on: {TIME}. Requires `endAt`.")
     ] = None
-    end_at: Annotated[
-        int | None, AS_TIME, Field(description="Before this time. Requires `startAt`.")
-    ] = None
+    end_at: Annotated[int | None, AS_TIME] = None
+    """Before this time. Requires `startAt`."""
 
     _complete = model_validator(mode="before")(add_missing_end)
     _read_time = field_validator("start_at", "end_at", mode="before")(read_time_ms)
@@ -128,13 +127,8 @@ def known_timezone(name: str) -> str:
 class InTimezone(Query):
     """A query parameter for the time zone of calendar days."""
 
-    timezone: Annotated[
-        str,
-        Field(
-            max_length=64,
-            description="Time zone for days, as an IANA name such as Europe/Berlin.",
-        ),
-    ] = "UTC"
+    timezone: Annotated[str, Field(max_length=64)] = "UTC"
+    """Time zone for days, as an IANA name such as Europe/Berlin."""
 
     _known = field_validator("timezone")(known_timezone)
 

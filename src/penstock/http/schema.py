@@ -145,14 +145,8 @@ class Query(BaseModel):
 class RevisionQuery(Query):
     """Query parameters of a deletion."""
 
-    revision: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            description="Delete only this revision. If the record has another one by now, the "
-            "response is 409.",
-        ),
-    ] = None
+    revision: Annotated[int | None, Field(ge=1)] = None
+    """Delete only this revision. If the record has another one by now, the response is 409."""
 
 
 def _names_in_objects(name: str) -> AliasChoices:
@@ -282,10 +276,10 @@ Omittable = Annotated[T | None, AfterValidator(_not_null), OMITTABLE]
 class PageQuery(Query):
     """Query parameters for a list."""
 
-    page: Annotated[int, Field(ge=1, le=2**31 - 1, description="Page number, from 1.")] = 1
-    page_size: Annotated[
-        int, Field(ge=1, le=MAX_PAGE_SIZE, description="Records per page, 1 to 100.")
-    ] = 20
+    page: Annotated[int, Field(ge=1, le=2**31 - 1)] = 1
+    """Page number, from 1."""
+    page_size: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE)] = 20
+    """Records per page, 1 to 100."""
 
     @property
     def pagination(self) -> Page:
@@ -295,9 +289,8 @@ class PageQuery(Query):
 class RecordsQuery(PageQuery):
     """Query parameters for a list of records that belong to websites."""
 
-    website_id: Annotated[str | None, Field(description="Only records of this website or app.")] = (
-        None
-    )
+    website_id: str | None = None
+    """Only records of this website or app."""
 
 
 def without_nul(text: str) -> str:
@@ -310,14 +303,8 @@ def without_nul(text: str) -> str:
 class SearchQuery(PageQuery):
     """Query parameters for a list of records with names."""
 
-    search: Annotated[
-        str,
-        Field(
-            max_length=200,
-            description="Only records whose name contains this text, regardless of case.",
-        ),
-        AfterValidator(without_nul),
-    ] = ""
+    search: Annotated[str, Field(max_length=200), AfterValidator(without_nul)] = ""
+    """Only records whose name contains this text, regardless of case."""
 
 
 class RulesBroken(ValueError):

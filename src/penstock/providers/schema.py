@@ -34,28 +34,24 @@ class NewSecret(Input):
         AfterValidator(_secret),
         Field(json_schema_extra={"minLength": 1, "maxLength": MAX_SECRET_CHARS}),
     ]
-    previous_valid_seconds: Annotated[
-        int,
-        Field(
-            ge=0,
-            le=7 * DAY_S,
-            description="Seconds for which earlier secrets stay valid; 0 revokes them at once.",
-        ),
-    ] = DAY_S
+    previous_valid_seconds: Annotated[int, Field(ge=0, le=7 * DAY_S)] = DAY_S
+    """Seconds for which earlier secrets stay valid; 0 revokes them at once."""
 
 
 class SecretRecord(Record):
     """The validity of a secret. The secret itself is never shown."""
 
     created_at: Iso
-    valid_until: Iso | None = Field(description="Null for the current secret.")
+    valid_until: Iso | None
+    """Null for the current secret."""
 
 
 class ProviderRecord(Record):
     """A provider whose webhooks a website accepts."""
 
     provider: str
-    webhook_url: str = Field(description="The URL to enter at the provider.")
+    webhook_url: str
+    """The URL to enter at the provider."""
     secrets: tuple[SecretRecord, ...]
 
     @classmethod
@@ -69,5 +65,6 @@ class WebhookRecord(Record):
 
     status: Status
     event_id: str
-    event: Annotated[str, Field(description="Name of the event in Penstock.")]
+    event: str
+    """Name of the event in Penstock."""
     warnings: tuple[WarningRecord, ...] = ()

@@ -12,14 +12,11 @@ class AuditRecord(Record):
 
     id: Annotated[str, Field(coerce_numbers_to_str=True)]
     at: Iso
-    action: Annotated[str, Field(description="The action, such as key_created.")]
-    actor: Annotated[
-        str, Field(description="Email address of the user, or name of the API key, at that time.")
-    ]
-    actor_id: Annotated[str, Field(description="ID of the user or the key.")]
-    target: Annotated[
-        str,
-        Field(
-            description="The ID of the object that the action affected, and its name if it has one."
-        ),
-    ]
+    action: str
+    """The action, such as key_created."""
+    actor: str
+    """Email address of the user, or name of the API key, at that time."""
+    actor_id: str
+    """ID of the user or the key."""
+    target: str
+    """The ID of the object that the action affected, and its name if it has one."""

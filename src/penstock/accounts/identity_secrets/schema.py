@@ -12,16 +12,12 @@ class IdentitySecretRecord(Record):
 
     id: str
     created_at: Iso
-    valid_until: Annotated[
-        Iso | None,
-        Field(
-            description="When the secret expires, once it has been replaced; null "
-            "for the current secret."
-        ),
-    ]
+    valid_until: Iso | None
+    """When the secret expires, once it has been replaced; null for the current secret."""
 
 
 class NewIdentitySecretRecord(IdentitySecretRecord):
     """A new identity secret."""
 
-    secret: Annotated[str, Field(description="The secret, shown only once.", repr=False)] = ""
+    secret: Annotated[str, Field(repr=False)] = ""
+    """The secret, shown only once."""

@@ -30,15 +30,11 @@ class InvitationRecord(Record):
 
 
 class NewInvitationRecord(InvitationRecord):
-    url: Annotated[
-        str,
-        Field(
-            description="Sign-up URL for the invited person, shown only once.",
-            repr=False,
-        ),
-    ]
+    url: Annotated[str, Field(repr=False)]
+    """Sign-up URL for the invited person, shown only once."""
 
-    mailed: Annotated[bool, Field(description="Whether Penstock also emails the URL.")]
+    mailed: bool
+    """Whether Penstock also emails the URL."""
 
 
 class InvitedRecord(Record):
@@ -49,10 +45,5 @@ class InvitedRecord(Record):
     role: Role
     invited_by: str
     expires_at: Iso
-    has_account: Annotated[
-        bool,
-        Field(
-            description="Whether the email address has an account. If so, log in and accept the "
-            "invitation."
-        ),
-    ]
+    has_account: bool
+    """Whether the email address has an account. If so, log in and accept the invitation."""

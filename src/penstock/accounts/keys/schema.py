@@ -15,31 +15,24 @@ class NewKey(Input):
         list[KeyScope] | None,
         Field(min_length=1, max_length=3, description="What the key may do; default: everything."),
     ] = None
-    website_id: Annotated[
-        str | None,
-        Field(
-            max_length=200,
-            description="The only website that the key can access; default: all websites.",
-        ),
-    ] = None
+    website_id: Annotated[str | None, Field(max_length=200)] = None
+    """The only website that the key can access; default: all websites."""
     expires_at: Annotated[
         int | None,
         BeforeValidator(read_time_ms),
         WithJsonSchema({"anyOf": [{"type": "string", "format": "date-time"}, {"type": "null"}]}),
-        Field(description="When the key stops working; default: never."),
     ] = None
+    """When the key stops working; default: never."""
 
 
 class KeyRecord(Record):
     id: str
     name: str
-    prefix: Annotated[
-        str, Field(description="First characters of the key, by which people can recognise it.")
-    ]
+    prefix: str
+    """First characters of the key, by which people can recognise it."""
     created_at: Iso
-    created_by: Annotated[
-        str | None, Field(description="Email address of the member who created the key.")
-    ]
+    created_by: str | None
+    """Email address of the member who created the key."""
     scopes: tuple[KeyScope, ...]
     website_id: str | None
     expires_at: Iso | None
@@ -50,6 +43,7 @@ class KeyRecord(Record):
 class NewKeyRecord(Record):
     id: str
     name: str
-    key: Annotated[str, Field(description="The key, shown only once.", repr=False)]
+    key: Annotated[str, Field(repr=False)]
+    """The key, shown only once."""
     prefix: str
     created_at: Iso

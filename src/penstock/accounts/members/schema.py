@@ -1,17 +1,12 @@
 """Wire types for members."""
 
-from typing import Annotated
-
-from pydantic import Field
-
 from penstock.accounts.model import Role
 from penstock.http.schema import Input, Iso, Query, Record
 
 
 class RemovalQuery(Query):
-    revoke_keys: Annotated[
-        bool, Field(description="Whether to revoke the API keys that the member created.")
-    ] = False
+    revoke_keys: bool = False
+    """Whether to revoke the API keys that the member created."""
 
 
 class RoleChange(Input):
@@ -22,5 +17,7 @@ class MemberRecord(Record):
     user_id: str
     email: str
     role: Role
-    since: Annotated[Iso, Field(description="When the user joined the workspace.")]
-    second_factor: Annotated[bool, Field(description="Whether logging in requires a code.")]
+    since: Iso
+    """When the user joined the workspace."""
+    second_factor: bool
+    """Whether logging in requires a code."""

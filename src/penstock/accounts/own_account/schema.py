@@ -22,14 +22,15 @@ class OpenSessionRecord(Record):
     id: str
     workspace_id: str
     created_at: Iso
-    last_seen_at: Annotated[
-        Iso, Field(description="When the session was last used, accurate to the hour.")
-    ]
+    last_seen_at: Iso
+    """When the session was last used, accurate to the hour."""
     expires_at: Iso
-    current: Annotated[bool, Field(description="Whether this session made the request.")]
+    current: bool
+    """Whether this session made the request."""
 
 
 class MembershipRecord(Record):
     workspace: WorkspaceRecord
     role: Role
-    since: Annotated[Iso, Field(description="When the user joined the workspace.")]
+    since: Iso
+    """When the user joined the workspace."""

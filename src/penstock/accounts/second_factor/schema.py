@@ -26,7 +26,8 @@ class SecondFactorProof(Input):
 
 
 class SecondFactorRecord(Record):
-    enabled: Annotated[bool, Field(description="Whether logging in requires a code.")]
+    enabled: bool
+    """Whether logging in requires a code."""
     enabled_at: Iso | None
     recovery_codes_left: int
 
@@ -34,16 +35,14 @@ class SecondFactorRecord(Record):
 class EnrolmentRecord(Record):
     """Data for an authenticator app; shown only once."""
 
-    secret: Annotated[str, Field(description="The secret, for typing into the app.", repr=False)]
-    uri: Annotated[str, Field(description="The secret as an otpauth:// URI.", repr=False)]
-    qr_code: Annotated[str, Field(description="The URI as a QR code, in a data URI.", repr=False)]
+    secret: Annotated[str, Field(repr=False)]
+    """The secret, for typing into the app."""
+    uri: Annotated[str, Field(repr=False)]
+    """The secret as an otpauth:// URI."""
+    qr_code: Annotated[str, Field(repr=False)]
+    """The URI as a QR code, in a data URI."""
 
 
 class RecoveryCodesRecord(Record):
-    recovery_codes: Annotated[
-        list[str],
-        Field(
-            description="Recovery codes, shown only once. Each works once instead of "
-            "a code from the app."
-        ),
-    ]
+    recovery_codes: list[str]
+    """Recovery codes, shown only once. Each works once instead of a code from the app."""

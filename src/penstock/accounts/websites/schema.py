@@ -153,27 +153,14 @@ class AppFields(Input):
     android_sha256_fingerprints: Annotated[list[AppSignature], Field(max_length=20)] | None = None
     play_store_url: StoreUrl | None = None
     custom_scheme: CustomScheme | None = None
-    ios_probabilistic_matching: Annotated[
-        bool | None,
-        Field(
-            description="Whether a first open on iOS may be matched to a click by network; "
-            "default false."
-        ),
-    ] = None
-    android_probabilistic_matching: Annotated[
-        bool | None,
-        Field(
-            description="Whether a first open on Android may be matched to a click by network; "
-            "default true."
-        ),
-    ] = None
-    ios_clipboard_matching: Annotated[
-        bool | None,
-        Field(
-            description='Whether "Get the app" on iOS copies the link with its click token, for '
-            "the app to read; default false."
-        ),
-    ] = None
+    ios_probabilistic_matching: bool | None = None
+    """Whether a first open on iOS may be matched to a click by network; default false."""
+    android_probabilistic_matching: bool | None = None
+    """Whether a first open on Android may be matched to a click by network; default true."""
+    ios_clipboard_matching: bool | None = None
+    """Whether "Get the app" on iOS copies the link with its click token, for the app to read;
+    default false.
+    """
 
     def sent_values(self, names: Iterable[str]) -> dict[str, Any]:
         """Return the named fields that were sent, as values for the model. Null becomes the
@@ -232,13 +219,10 @@ class _NewWebsite(Input):
     name: Name
     kind: WebsiteKind
     domain: Domain | None = None
-    identity_scope: Annotated[
-        Name | None,
-        Field(
-            description="Websites with the same scope share their visitors. It cannot be changed "
-            "later. Default: visitors are not shared."
-        ),
-    ] = None
+    identity_scope: Name | None = None
+    """Websites with the same scope share their visitors. It cannot be changed later. Default:
+    visitors are not shared.
+    """
 
 
 class NewWebsite(AppFields, RetentionFields, _NewWebsite):
@@ -264,10 +248,8 @@ class WebsiteChanges(AppFields, RetentionFields):
 
     name: Omittable[Name] = None
     domain: Domain | None = None
-    requires_signed_identities: Annotated[
-        Omittable[bool],
-        Field(description="Whether identify without an API key needs a `userHash`."),
-    ] = None
+    requires_signed_identities: Omittable[bool] = None
+    """Whether identify without an API key needs a `userHash`."""
 
 
 def only_mobile_fault(field: str) -> Fault:

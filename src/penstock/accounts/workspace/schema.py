@@ -14,12 +14,10 @@ class WorkspaceChanges(Input):
     """
 
     name: Omittable[Name] = None
-    query_timeout_seconds: Annotated[
-        float | None, Field(ge=0.1, description="Maximum time of one query, in seconds.")
-    ] = None
-    query_memory_bytes: Annotated[
-        int | None, Field(ge=MIN_QUERY_BYTES, description="Maximum memory of one query, in bytes.")
-    ] = None
+    query_timeout_seconds: Annotated[float | None, Field(ge=0.1)] = None
+    """Maximum time of one query, in seconds."""
+    query_memory_bytes: Annotated[int | None, Field(ge=MIN_QUERY_BYTES)] = None
+    """Maximum memory of one query, in bytes."""
 
 
 class LimitsRecord(Record):
@@ -29,10 +27,9 @@ class LimitsRecord(Record):
 
 class WorkspaceSettingsRecord(Record):
     name: str
-    query_timeout_seconds: Annotated[
-        float | None, Field(description="null means that the operator's limit applies.")
-    ]
-    query_memory_bytes: Annotated[
-        int | None, Field(description="null means that the operator's limit applies.")
-    ]
-    in_force: Annotated[LimitsRecord, Field(description="Limits that currently apply to queries.")]
+    query_timeout_seconds: float | None
+    """null means that the operator's limit applies."""
+    query_memory_bytes: int | None
+    """null means that the operator's limit applies."""
+    in_force: LimitsRecord
+    """Limits that currently apply to queries."""

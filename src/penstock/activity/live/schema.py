@@ -14,29 +14,22 @@ MAX_EVENTS = 100
 class RecentQuery(Query):
     """Query parameters for listing recent events."""
 
-    website_id: Annotated[str | None, Field(description="Only events of this website.")] = None
-    kind: Annotated[Kind | None, Field(description="Only events of this kind.")] = None
-    source: Annotated[Source | None, Field(description="Only events from this source.")] = None
-    name: Annotated[
-        Text | None, Field(description="Only events with this name; page views by path.")
-    ] = None
-    visitor_id: Annotated[
-        Text | None, Field(description="Only events of this visitor, by any of its IDs.")
-    ] = None
-    property: Annotated[
-        Text | None,
-        Field(description="Only events with this property, such as an attempt ID. Requires value."),
-    ] = None
-    value: Annotated[
-        Text | None, Field(description="Value of the property, as text. Requires property.")
-    ] = None
-    after: Annotated[
-        str | None,
-        Field(
-            max_length=4000,
-            description="Cursor from the previous response. Only newer events are returned.",
-        ),
-    ] = None
+    website_id: str | None = None
+    """Only events of this website."""
+    kind: Kind | None = None
+    """Only events of this kind."""
+    source: Source | None = None
+    """Only events from this source."""
+    name: Text | None = None
+    """Only events with this name; page views by path."""
+    visitor_id: Text | None = None
+    """Only events of this visitor, by any of its IDs."""
+    property: Text | None = None
+    """Only events with this property, such as an attempt ID. Requires value."""
+    value: Text | None = None
+    """Value of the property, as text. Requires property."""
+    after: Annotated[str | None, Field(max_length=4000)] = None
+    """Cursor from the previous response. Only newer events are returned."""
     limit: Annotated[
         int, Field(ge=1, le=MAX_EVENTS, description=f"Maximum number of events, 1 to {MAX_EVENTS}.")
     ] = 50
@@ -46,18 +39,11 @@ class RecentRecord(Record):
     """Recent events, newest first."""
 
     data: list[StoredEventRecord]
-    cursor: Annotated[str, Field(description="Pass it as `after` to get only newer events.")]
-    skipped: Annotated[
-        bool,
-        Field(
-            description="Whether more events arrived than `limit` allows. Later responses omit "
-            "the rest."
-        ),
-    ]
-    lost_on_devices: Annotated[
-        int,
-        Field(
-            description="Events that clients of the websites dropped because their queues were "
-            "full, as they reported today and yesterday (UTC)."
-        ),
-    ]
+    cursor: str
+    """Pass it as `after` to get only newer events."""
+    skipped: bool
+    """Whether more events arrived than `limit` allows. Later responses omit the rest."""
+    lost_on_devices: int
+    """Events that clients of the websites dropped because their queues were full, as they reported
+    today and yesterday (UTC).
+    """

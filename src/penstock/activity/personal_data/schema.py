@@ -1,8 +1,6 @@
 """Wire types for the export of a person's data."""
 
-from typing import Annotated, Any
-
-from pydantic import Field
+from typing import Any
 
 from penstock.activity.schema import Text
 from penstock.http.schema import Query, Record
@@ -11,15 +9,12 @@ from penstock.http.schema import Query, Record
 class PersonQuery(Query):
     """Query parameters that select a person, by visitor ID or by user ID."""
 
-    website_id: Annotated[
-        str,
-        Field(
-            description="A website that the person used. Includes websites that share "
-            "visitors with it."
-        ),
-    ]
-    visitor_id: Annotated[Text | None, Field(description="Any ID of the visitor.")] = None
-    user_id: Annotated[Text | None, Field(description="The person's user ID.")] = None
+    website_id: str
+    """A website that the person used. Includes websites that share visitors with it."""
+    visitor_id: Text | None = None
+    """Any ID of the visitor."""
+    user_id: Text | None = None
+    """The person's user ID."""
 
 
 class PersonalDataLine(Record):

@@ -9,10 +9,8 @@ from penstock.http.schema import Iso, PageQuery, Query, Record, RuleBroken
 
 
 class WebsiteQuery(Query):
-    website_id: Annotated[
-        str | None,
-        Field(description="Required if several websites have a visitor with this ID."),
-    ] = None
+    website_id: str | None = None
+    """Required if several websites have a visitor with this ID."""
 
 
 class TimelineQuery(WebsiteQuery, PageQuery):
@@ -22,49 +20,27 @@ class TimelineQuery(WebsiteQuery, PageQuery):
 class VisitorsQuery(PageQuery):
     """Query parameters for the list of visitors."""
 
-    website_id: Annotated[str | None, Field(description="Only visitors of this website.")] = None
-    search: Annotated[
-        Text | None,
-        Field(
-            description="A complete visitor ID, which may be a merged one, or a complete user ID. "
-            "If no ID is exactly this text: visitors with an ID that contains it, regardless of "
-            "case, among those active in the last `days`."
-        ),
-    ] = None
-    country: Annotated[
-        str | None,
-        Field(
-            pattern="^[A-Za-z]{2}$",
-            description="Only visitors with an event from this country: ISO 3166-1, two letters.",
-        ),
-    ] = None
-    device: Annotated[
-        Text | None,
-        Field(description="Only visitors with an event from this device, such as mobile."),
-    ] = None
-    event: Annotated[
-        Text | None,
-        Field(description="Only visitors with an event of this name; page views by path."),
-    ] = None
-    trait: Annotated[
-        Text | None, Field(description="Only visitors whose user has this trait, such as plan.")
-    ] = None
-    trait_value: Annotated[
-        Text | None,
-        Field(
-            description="Only visitors whose `trait` has this value, compared as text: pro, 5, "
-            "true. Requires `trait`."
-        ),
-    ] = None
-    days: Annotated[
-        int,
-        Field(
-            ge=1,
-            le=400,
-            description="Only visitors active in the last this many days, unless `search` is "
-            "exactly one of their IDs.",
-        ),
-    ] = 30
+    website_id: str | None = None
+    """Only visitors of this website."""
+    search: Text | None = None
+    """A complete visitor ID, which may be a merged one, or a complete user ID. If no ID is exactly
+    this text: visitors with an ID that contains it, regardless of case, among those active in the
+    last `days`.
+    """
+    country: Annotated[str | None, Field(pattern="^[A-Za-z]{2}$")] = None
+    """Only visitors with an event from this country: ISO 3166-1, two letters."""
+    device: Text | None = None
+    """Only visitors with an event from this device, such as mobile."""
+    event: Text | None = None
+    """Only visitors with an event of this name; page views by path."""
+    trait: Text | None = None
+    """Only visitors whose user has this trait, such as plan."""
+    trait_value: Text | None = None
+    """Only visitors whose `trait` has this value, compared as text: pro, 5, true. Requires `trait`.
+    """
+    days: Annotated[int, Field(ge=1, le=400)] = 30
+    """Only visitors active in the last this many days, unless `search` is exactly one of their IDs.
+    """
 
     @field_validator("trait_value")
     @classmethod
@@ -79,37 +55,31 @@ class VisitorRecord(Record):
 
     visitor_id: str
     user_id: str | None
-    website_id: Annotated[str | None, Field(description="Website of the visitor's last event.")]
+    website_id: str | None
+    """Website of the visitor's last event."""
     events: int
     first_event_at: Iso | None
     last_event_at: Iso | None
     last_event_kind: Kind | None
-    last_event_name: Annotated[
-        str | None, Field(description="Name of the last event; of a page view, its path.")
-    ]
-    country: Annotated[
-        str | None,
-        Field(description="Country of the last event with a country: ISO 3166-1, two letters."),
-    ]
-    device: Annotated[
-        str | None, Field(description="Device of the last event with a device, such as mobile.")
-    ]
+    last_event_name: str | None
+    """Name of the last event; of a page view, its path."""
+    country: str | None
+    """Country of the last event with a country: ISO 3166-1, two letters."""
+    device: str | None
+    """Device of the last event with a device, such as mobile."""
 
 
 class LinkedUserRecord(Record):
     user_id: str
-    traits: Annotated[
-        dict[str, Any] | None,
-        Field(
-            description="The current traits. Null for a key for one website that "
-            "shares its visitors with others."
-        ),
-    ]
-    since: Annotated[Iso, Field(description="When the visitor was linked to the user.")]
+    traits: dict[str, Any] | None
+    """The current traits. Null for a key for one website that shares its visitors with others."""
+    since: Iso
+    """When the visitor was linked to the user."""
 
 
 class MergeRecord(Record):
-    visitor_id: Annotated[str, Field(description="The visitor that was merged into this visitor.")]
+    visitor_id: str
+    """The visitor that was merged into this visitor."""
     user_id: str
     merged_at: Iso
 
@@ -129,7 +99,8 @@ class VisitorDetailRecord(VisitorRecord):
             max_length=1 + MAX_LISTED_MERGES,
         ),
     ]
-    known_since: Annotated[Iso, Field(description="When the canonical ID first appeared.")]
+    known_since: Iso
+    """When the canonical ID first appeared."""
     user: LinkedUserRecord | None
     merges: Annotated[
         list[MergeRecord],
@@ -138,9 +109,8 @@ class VisitorDetailRecord(VisitorRecord):
             max_length=MAX_LISTED_MERGES,
         ),
     ]
-    merged_visitors: Annotated[
-        int, Field(description="Number of visitors that were merged into this visitor.")
-    ]
+    merged_visitors: int
+    """Number of visitors that were merged into this visitor."""
     pageviews: int
     screenviews: int
     transactions: int

@@ -77,17 +77,14 @@ def _mapping_of_text(text: Any) -> CompleteMapping | None:
 class ImportQuery(Query):
     """The destination and format of an import."""
 
-    website_id: Annotated[str, Field(description="The website or app that the events belong to.")]
-    file_name: Annotated[
-        Label | None, Field(description="Name of the file, shown in the list of imports.")
-    ] = None
-    dry_run: Annotated[
-        bool,
-        Field(
-            description="true reads the file without storing an event of it. The import then waits "
-            "in the state `checked` until it is started, for at most 24 hours."
-        ),
-    ] = False
+    website_id: str
+    """The website or app that the events belong to."""
+    file_name: Label | None = None
+    """Name of the file, shown in the list of imports."""
+    dry_run: bool = False
+    """true reads the file without storing an event of it. The import then waits in the state
+    `checked` until it is started, for at most 24 hours.
+    """
     format: Annotated[
         str | None,
         AfterValidator(_known_format),
@@ -103,22 +100,16 @@ class ImportQuery(Query):
         CompleteMapping | None,
         BeforeValidator(_mapping_of_text),
         WithJsonSchema({"type": "string"}),
-        Field(
-            description="The uses of the columns of a CSV or Parquet file, or of the paths of JSON "
-            "lines, as the JSON text of an "
-            "`ImportMapping`."
-        ),
     ] = None
-    mapping_id: Annotated[
-        str | None, Field(description="A saved mapping to use instead of `mapping`.")
-    ] = None
-    timezone: Annotated[
-        Annotated[str, Field(max_length=64), AfterValidator(known_timezone)] | None,
-        Field(
-            description="Time zone of times without an offset in a file of another product, such "
-            "as `Europe/Berlin`. Default: UTC. For `mixpanel`, the time zone of the project."
-        ),
-    ] = None
+    """The uses of the columns of a CSV or Parquet file, or of the paths of JSON lines, as the JSON
+    text of an `ImportMapping`.
+    """
+    mapping_id: str | None = None
+    """A saved mapping to use instead of `mapping`."""
+    timezone: Annotated[str, Field(max_length=64), AfterValidator(known_timezone)] | None = None
+    """Time zone of times without an offset in a file of another product, such as `Europe/Berlin`.
+    Default: UTC. For `mixpanel`, the time zone of the project.
+    """
 
     @field_validator("mapping_id")
     @classmethod
@@ -131,10 +122,8 @@ class ImportQuery(Query):
 class ImportWarningRecord(WarningRecord):
     """A warning about lines of a file."""
 
-    lines: Annotated[
-        int | None,
-        Field(description="Lines with this warning. Null if an earlier version imported the file."),
-    ]
+    lines: int | None
+    """Lines with this warning. Null if an earlier version imported the file."""
 
 
 def warning_records(lines: Mapping[str, int | None]) -> tuple[ImportWarningRecord, ...]:
@@ -153,40 +142,34 @@ class ListedImportRecord(Record):
     state: ImportState
     format: str
     file_name: str | None
-    sha256: Annotated[str, Field(description="Hash of the file as it was sent.")]
-    bytes_total: Annotated[int, Field(description="Size of the file as it was sent.")]
-    bytes_read: Annotated[
-        int, Field(description="How much of the file has been read, by the dry run or the import.")
-    ]
-    lines_read: Annotated[int, Field(description="Lines read so far, including empty lines.")]
-    empty_lines: Annotated[int, Field(description="Empty lines, which were skipped.")]
-    identify_lines: Annotated[
-        int, Field(description="Lines that link visitors to a user, without an event.")
-    ]
-    ignored_lines: Annotated[
-        int,
-        Field(
-            description="Lines with nothing that Penstock stores, such as a Segment `group` call."
-        ),
-    ]
-    identity_conflicts: Annotated[
-        int,
-        Field(
-            description="Lines whose visitor belongs to another user, so that nothing was merged."
-        ),
-    ]
+    sha256: str
+    """Hash of the file as it was sent."""
+    bytes_total: int
+    """Size of the file as it was sent."""
+    bytes_read: int
+    """How much of the file has been read, by the dry run or the import."""
+    lines_read: int
+    """Lines read so far, including empty lines."""
+    empty_lines: int
+    """Empty lines, which were skipped."""
+    identify_lines: int
+    """Lines that link visitors to a user, without an event."""
+    ignored_lines: int
+    """Lines with nothing that Penstock stores, such as a Segment `group` call."""
+    identity_conflicts: int
+    """Lines whose visitor belongs to another user, so that nothing was merged."""
     accepted: int
-    duplicates: Annotated[int, Field(description="Lines whose event was stored before.")]
-    rejected: Annotated[int, Field(description="Rejected lines. `rejects` lists the first 10,000.")]
-    first_event_at: Annotated[
-        Iso | None,
-        Field(description="Time of the earliest event in the part of the file that has been read."),
-    ]
+    duplicates: int
+    """Lines whose event was stored before."""
+    rejected: int
+    """Rejected lines. `rejects` lists the first 10,000."""
+    first_event_at: Iso | None
+    """Time of the earliest event in the part of the file that has been read."""
     last_event_at: Iso | None
-    revision: Annotated[int, Field(description="Rises from 1 with each change of the mapping.")]
-    timezone: Annotated[
-        str | None, Field(description="The `timezone` of the request. Null without one.")
-    ]
+    revision: int
+    """Rises from 1 with each change of the mapping."""
+    timezone: str | None
+    """The `timezone` of the request. Null without one."""
     is_undoable: bool
     """Whether the import can be undone once it is finished."""
     undo_id: str | None
@@ -195,24 +178,18 @@ class ListedImportRecord(Record):
     """Lines that were dropped as duplicates of imports that were undone since. Import the file
     again.
     """
-    error: Annotated[
-        str | None,
-        Field(description="Why the import failed. Events that were stored before that are kept."),
-    ]
+    error: str | None
+    """Why the import failed. Events that were stored before that are kept."""
     warnings: Annotated[
         tuple[ImportWarningRecord, ...],
         Field(description="What is unusual in its events, and what did not fit."),
     ]
-    expires_at: Annotated[
-        Iso | None,
-        Field(
-            description="When the file is removed, unless the import is started before. Null if "
-            "the import does not wait for its start."
-        ),
-    ]
-    gap_dismissed_at: Annotated[
-        Iso | None, Field(description="When an owner dismissed the gap in the coverage of reports.")
-    ]
+    expires_at: Iso | None
+    """When the file is removed, unless the import is started before. Null if the import does not
+    wait for its start.
+    """
+    gap_dismissed_at: Iso | None
+    """When an owner dismissed the gap in the coverage of reports."""
     created_at: Iso
     updated_at: Iso
     finished_at: Iso | None
@@ -225,24 +202,20 @@ class ListedImportRecord(Record):
 class ImportRecord(ListedImportRecord):
     """An import and its progress."""
 
-    mapping: Annotated[
-        ImportMapping | None,
-        Field(description="The uses of the file's columns. Null without a mapping."),
-    ]
+    mapping: ImportMapping | None
+    """The uses of the file's columns. Null without a mapping."""
 
 
 class RejectRecord(Record):
     """A rejected line."""
 
-    line: Annotated[int, Field(description="Line number, from 1.")]
+    line: int
+    """Line number, from 1."""
     errors: tuple[FaultRecord, ...]
-    excerpt: Annotated[
-        str | None,
-        Field(
-            description="An excerpt of the line, without secrets and network addresses. Null if "
-            "the line is over the size limit or comes after the first 1,000 rejected lines."
-        ),
-    ]
+    excerpt: str | None
+    """An excerpt of the line, without secrets and network addresses. Null if the line is over the
+    size limit or comes after the first 1,000 rejected lines.
+    """
 
     @classmethod
     def from_reject(cls, reject: Reject) -> Self:

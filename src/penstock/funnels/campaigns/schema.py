@@ -30,33 +30,23 @@ class GroupBy(StrEnum):
 class TrafficSelection(InPeriod):
     """The query parameters that select and group clicks, installs and opens."""
 
-    website_id: Annotated[str | None, Field(description="Only this website or app.")] = None
-    group_by: Annotated[GroupBy, Field(description="Field by which rows are grouped.")] = (
-        GroupBy.SOURCE
-    )
+    website_id: str | None = None
+    """Only this website or app."""
+    group_by: GroupBy = GroupBy.SOURCE
+    """Field by which rows are grouped."""
 
 
 class AttributionSelection(TrafficSelection):
     """The query parameters that select and group the report's figures."""
 
-    funnel_id: Annotated[
-        Annotated[str, AfterValidator(without_nul)] | None,
-        Field(description="Funnel whose entries and completions are counted."),
-    ] = None
-    touch: Annotated[
-        Literal["first", "last"],
-        Field(description="The touch at entry by which a unit of the funnel counts."),
-    ] = "last"
-    internal: Annotated[
-        bool,
-        Field(
-            description="true: the funnel's figures also count internal traffic, which they leave "
-            "out by default."
-        ),
-    ] = False
-    sort: Annotated[
-        CampaignSort, Field(description="Figure that rows are sorted by, highest first.")
-    ] = CampaignSort.CLICKS
+    funnel_id: Annotated[str, AfterValidator(without_nul)] | None = None
+    """Funnel whose entries and completions are counted."""
+    touch: Literal["first", "last"] = "last"
+    """The touch at entry by which a unit of the funnel counts."""
+    internal: bool = False
+    """true: the funnel's figures also count internal traffic, which they leave out by default."""
+    sort: CampaignSort = CampaignSort.CLICKS
+    """Figure that rows are sorted by, highest first."""
 
 
 class AttributionQuery(AttributionSelection, PageQuery):
@@ -69,7 +59,8 @@ _Ignored = Annotated[str | None, Field(description="Ignored: an export has all r
 class AttributionExportQuery(AttributionSelection):
     """Query parameters for the export. The parameters of the report are accepted and ignored."""
 
-    format: Annotated[TableFormat, Field(description="File format.")] = "csv"
+    format: TableFormat = "csv"
+    """File format."""
     page: _Ignored = None
     page_size: _Ignored = None
 
@@ -78,7 +69,8 @@ class AttributionTrendQuery(TrafficSelection, InBuckets):
     """Query parameters for traffic over time."""
 
     start_at: Annotated[int, AS_TIME, Field(description=f"Start of the period: {TIME}.")]
-    end_at: Annotated[int, AS_TIME, Field(description="End of the period.")]
+    end_at: Annotated[int, AS_TIME]
+    """End of the period."""
 
     @field_validator("start_at", "end_at", mode="before")
     @classmethod
@@ -91,46 +83,38 @@ class AttributionTrendQuery(TrafficSelection, InBuckets):
 class TrafficRecord(Record):
     """Clicks on managed links, and the installs and opens that they led to."""
 
-    clicks: Annotated[int, Field(description="Clicks by people on managed links.")]
-    installs: Annotated[
-        int, Field(description="`install` events of apps that were matched to a link.")
-    ]
-    opens: Annotated[int, Field(description="`open` events of apps that were matched to a link.")]
+    clicks: int
+    """Clicks by people on managed links."""
+    installs: int
+    """`install` events of apps that were matched to a link."""
+    opens: int
+    """`open` events of apps that were matched to a link."""
 
 
 class CampaignFiguresRecord(TrafficRecord):
     """The figures for one value or for all values. Funnel figures are null without a funnel."""
 
-    entered: Annotated[int | None, Field(description="Units that entered the funnel.")]
+    entered: int | None
+    """Units that entered the funnel."""
     completed: int | None
     pending: int | None
     dropped_off: int | None
-    excluded: Annotated[
-        int | None,
-        Field(description="Units that the funnel excludes. They do not count in any rate."),
-    ]
+    excluded: int | None
+    """Units that the funnel excludes. They do not count in any rate."""
     conversion_rate: ConversionRate
-    settled: Annotated[
-        int | None,
-        Field(description="Eligible units whose window has ended and that are not open."),
-    ]
-    settled_rate: Annotated[
-        Rate | None, Field(description="Settled units that completed / settled, to four decimals.")
-    ]
-    early_completions: Annotated[
-        int | None, Field(description="Units that completed while their window is still open.")
-    ]
+    settled: int | None
+    """Eligible units whose window has ended and that are not open."""
+    settled_rate: Rate | None
+    """Settled units that completed / settled, to four decimals."""
+    early_completions: int | None
+    """Units that completed while their window is still open."""
 
 
 class CampaignValueRecord(Record):
-    value: Annotated[
-        str | None,
-        Field(
-            description="A source, medium or campaign, or the slug of a link; null if it is "
-            "missing."
-        ),
-    ]
-    label: Annotated[str, Field(description="The value for people; Unknown if it is missing.")]
+    value: str | None
+    """A source, medium or campaign, or the slug of a link; null if it is missing."""
+    label: str
+    """The value for people; Unknown if it is missing."""
 
 
 class CampaignRecord(CampaignFiguresRecord, CampaignValueRecord):
@@ -145,7 +129,8 @@ class TrafficBucketRecord(TrafficRecord):
 
 
 class CampaignClicksRecord(CampaignValueRecord):
-    clicks: Annotated[list[int], Field(description="Clicks in each bucket of `data`.")]
+    clicks: list[int]
+    """Clicks in each bucket of `data`."""
 
 
 class AttributionTrendRecord(Record):
@@ -158,10 +143,8 @@ class AttributionTrendRecord(Record):
     timezone: str
     computed_at: Iso
     data: list[TrafficBucketRecord]
-    values: Annotated[
-        list[CampaignClicksRecord],
-        Field(description="The five values with the most clicks in the period."),
-    ]
+    values: list[CampaignClicksRecord]
+    """The five values with the most clicks in the period."""
 
 
 class AttributionRecord(Record):
@@ -170,28 +153,22 @@ class AttributionRecord(Record):
     group_by: GroupBy
     touch: Literal["first", "last"]
     funnel_id: str | None
-    definition_revision: Annotated[int | None, Field(description="null without a funnel.")]
+    definition_revision: int | None
+    """null without a funnel."""
     website_id: str | None
     period: PeriodRecord
-    evaluated_at: Annotated[
-        Iso | None,
-        Field(description="The time that the funnel's figures describe; null without a funnel."),
-    ]
+    evaluated_at: Iso | None
+    """The time that the funnel's figures describe; null without a funnel."""
     computed_at: Iso
-    internal_traffic: Annotated[
-        InternalTraffic | None,
-        Field(
-            description="Whether the funnel's figures leave out internal traffic; null without a "
-            "funnel, or if the workspace has no filters for internal traffic. Clicks, installs and "
-            "opens always include it."
-        ),
-    ]
+    internal_traffic: InternalTraffic | None
+    """Whether the funnel's figures leave out internal traffic; null without a funnel, or if the
+    workspace has no filters for internal traffic. Clicks, installs and opens always include it.
+    """
     totals: CampaignFiguresRecord
     data: list[CampaignRecord]
     page: int
     page_size: int
-    total: Annotated[int, Field(description="Number of values on all pages.")]
-    coverage: Annotated[
-        CoverageRecord | None,
-        Field(description="Coverage of the funnel's figures; null without a funnel."),
-    ]
+    total: int
+    """Number of values on all pages."""
+    coverage: CoverageRecord | None
+    """Coverage of the funnel's figures; null without a funnel."""

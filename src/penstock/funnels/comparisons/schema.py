@@ -17,20 +17,12 @@ _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
 class CompareQuery(AdHocQuery):
     """The query parameters for a comparison."""
 
-    property_: Annotated[
-        str,
-        Field(
-            alias="property",
-            description="Breakdown property whose cohorts are compared.",
-        ),
-    ]
-    baseline: Annotated[
-        Scalar | None,
-        Field(
-            description='Value of the baseline cohort as JSON: "a", 5, true or null. Default: the '
-            "cohort with the most units."
-        ),
-    ] = None
+    property_: Annotated[str, Field(alias="property")]
+    """Breakdown property whose cohorts are compared."""
+    baseline: Scalar | None = None
+    """Value of the baseline cohort as JSON: "a", 5, true or null. Default: the cohort with the most
+    units.
+    """
 
     @property
     def has_baseline(self) -> bool:
@@ -68,32 +60,20 @@ class ComparisonWarningRecord(Record):
 class AgainstBaselineRecord(Record):
     """A cohort compared with the baseline. Positive differences favour the cohort."""
 
-    difference: Annotated[float, Field(description="Rate minus the baseline's rate.")]
-    difference_interval: Annotated[
-        RangeRecord, Field(description="95% confidence interval of the difference (Newcombe).")
-    ]
-    test: Annotated[
-        str,
-        Field(
-            description="z: z test of two proportions. fisher: Fisher's exact test, used if an "
-            "expected count is below 5."
-        ),
-    ]
-    p_value: Annotated[float, Field(description="Two-sided p-value of this comparison only.")]
-    p_value_corrected: Annotated[
-        float | None,
-        Field(
-            description="p-value corrected for the number of comparisons (Holm); null with too few "
-            "units."
-        ),
-    ]
-    probability_to_beat: Annotated[
-        float,
-        Field(
-            description="Probability that the cohort's true rate is above the baseline's (Bayes, "
-            "uniform priors)."
-        ),
-    ]
+    difference: float
+    """Rate minus the baseline's rate."""
+    difference_interval: RangeRecord
+    """95% confidence interval of the difference (Newcombe)."""
+    test: str
+    """z: z test of two proportions. fisher: Fisher's exact test, used if an expected count is below
+    5.
+    """
+    p_value: float
+    """Two-sided p-value of this comparison only."""
+    p_value_corrected: float | None
+    """p-value corrected for the number of comparisons (Holm); null with too few units."""
+    probability_to_beat: float
+    """Probability that the cohort's true rate is above the baseline's (Bayes, uniform priors)."""
 
 
 class ComparedRecord(SettledRecord, CohortKeyRecord):
@@ -108,63 +88,44 @@ class ComparedRecord(SettledRecord, CohortKeyRecord):
     pending: int
     excluded: Excluded
     conversion_rate: ConversionRate
-    rate_interval: Annotated[
-        RangeRecord | None,
-        Field(
-            description="95% confidence interval of the rate (Wilson); null if all units are "
-            "excluded."
-        ),
-    ]
-    final_rate: Annotated[
-        RangeRecord | None,
-        Field(
-            description="Range of the rate once all windows have closed: from no open unit "
-            "completing to all of them completing; null if all units are excluded and none is open."
-        ),
-    ]
-    conflicting_entry_values: Annotated[
-        int, Field(description="Units with another value in a later event.")
-    ]
-    too_few: Annotated[bool, Field(description="Fewer than 30 units are eligible.")]
-    against_baseline: Annotated[
-        AgainstBaselineRecord | None, Field(description="null for the baseline.")
-    ]
-    settled_rate_interval: Annotated[
-        RangeRecord | None,
-        Field(
-            description="95% confidence interval of the settled rate (Wilson); null if no unit is "
-            "settled."
-        ),
-    ]
-    settled_too_few: Annotated[bool, Field(description="Fewer than 30 units are settled.")]
-    settled_against_baseline: Annotated[
-        AgainstBaselineRecord | None,
-        Field(
-            description="Like againstBaseline, but over settled units only: the fair comparison "
-            "while windows are open. null for the baseline, and if either cohort has no settled "
-            "unit."
-        ),
-    ]
+    rate_interval: RangeRecord | None
+    """95% confidence interval of the rate (Wilson); null if all units are excluded."""
+    final_rate: RangeRecord | None
+    """Range of the rate once all windows have closed: from no open unit completing to all of them
+    completing; null if all units are excluded and none is open.
+    """
+    conflicting_entry_values: int
+    """Units with another value in a later event."""
+    too_few: bool
+    """Fewer than 30 units are eligible."""
+    against_baseline: AgainstBaselineRecord | None
+    """null for the baseline."""
+    settled_rate_interval: RangeRecord | None
+    """95% confidence interval of the settled rate (Wilson); null if no unit is settled."""
+    settled_too_few: bool
+    """Fewer than 30 units are settled."""
+    settled_against_baseline: AgainstBaselineRecord | None
+    """Like againstBaseline, but over settled units only: the fair comparison while windows are
+    open. null for the baseline, and if either cohort has no settled unit.
+    """
 
 
 class ComparisonRecord(HeadRecord):
     """The cohorts of a breakdown property, compared with a baseline."""
 
     property: str
-    baseline: Annotated[CohortKeyRecord | None, Field(description="null if no unit entered.")]
-    summary: Annotated[
-        str | None,
-        Field(
-            description="The result in words, over settled units unless the funnel has no window; "
-            "null if no unit entered."
-        ),
-    ]
+    baseline: CohortKeyRecord | None
+    """null if no unit entered."""
+    summary: str | None
+    """The result in words, over settled units unless the funnel has no window; null if no unit
+    entered.
+    """
     confidence_level: float
-    total: Annotated[int, Field(description="Number of cohorts.")]
-    left_out: Annotated[int, Field(description="Number of cohorts that are not in `cohorts`.")]
-    cohorts: Annotated[
-        list[ComparedRecord],
-        Field(description="The 50 largest cohorts, largest first, and the baseline."),
-    ]
+    total: int
+    """Number of cohorts."""
+    left_out: int
+    """Number of cohorts that are not in `cohorts`."""
+    cohorts: list[ComparedRecord]
+    """The 50 largest cohorts, largest first, and the baseline."""
     warnings: list[ComparisonWarningRecord]
     coverage: CoverageRecord

@@ -192,15 +192,12 @@ class SavedStep(SavedMatch):
     or_: Annotated[list[SavedMatch], Field(alias="or")]
     mode: str | None
     diagnostic: bool
-    exclude: Annotated[
-        bool, Field(exclude_if=not_, description="An exclusion row. Present only if true.")
-    ] = False
-    strict: Annotated[
-        bool, Field(exclude_if=not_, description="A strict step. Present only if true.")
-    ] = False
-    name: Annotated[
-        str | None, Field(exclude_if=not_, description="Present only if the row has a name.")
-    ] = None
+    exclude: Annotated[bool, Field(exclude_if=not_)] = False
+    """An exclusion row. Present only if true."""
+    strict: Annotated[bool, Field(exclude_if=not_)] = False
+    """A strict step. Present only if true."""
+    name: Annotated[str | None, Field(exclude_if=not_)] = None
+    """Present only if the row has a name."""
 
     @property
     def required(self) -> bool:
@@ -224,35 +221,20 @@ class SavedDefinition(Record):
     steps: list[SavedStep]
     counting_unit: CountingUnit
     attempt_property: str | None
-    attempt_properties: Annotated[
-        list[str],
-        Field(
-            exclude_if=not_,
-            description="Present only if several keys, or built-in ones, form the attempt ID. "
-            "`attemptProperty` is null then.",
-            default_factory=list,
-        ),
-    ]
+    attempt_properties: Annotated[list[str], Field(exclude_if=not_, default_factory=list)]
+    """Present only if several keys, or built-in ones, form the attempt ID. `attemptProperty` is
+    null then.
+    """
     sequence_property: str | None
     breakdown_properties: list[str]
-    conversion_window_seconds: Annotated[
-        int | MISSING | None,
-        Field(description="null means unlimited. Absent if the funnel has a `conversionWindow`."),
-    ] = MISSING
-    conversion_window: Annotated[
-        SavedWindow | None,
-        Field(
-            exclude_if=not_,
-            description="Present only if the funnel was saved with this field.",
-        ),
-    ] = None
-    equal_times: Annotated[
-        Literal["inStepOrder"] | None,
-        Field(exclude_if=not_, description="Present only if it is inStepOrder."),
-    ] = None
-    repeat: Annotated[
-        bool, Field(exclude_if=not_, description="Every run counts. Present only if true.")
-    ] = False
+    conversion_window_seconds: int | MISSING | None = MISSING
+    """null means unlimited. Absent if the funnel has a `conversionWindow`."""
+    conversion_window: Annotated[SavedWindow | None, Field(exclude_if=not_)] = None
+    """Present only if the funnel was saved with this field."""
+    equal_times: Annotated[Literal["inStepOrder"] | None, Field(exclude_if=not_)] = None
+    """Present only if it is inStepOrder."""
+    repeat: Annotated[bool, Field(exclude_if=not_)] = False
+    """Every run counts. Present only if true."""
 
     @property
     def unit_word(self) -> str:
@@ -285,10 +267,8 @@ class SavedDefinition(Record):
 class _FunnelHead(Record):
     id: str
     name: str
-    folder: Annotated[
-        str | None,
-        Field(exclude_if=not_, description="Present only if the funnel is in a folder."),
-    ] = None
+    folder: Annotated[str | None, Field(exclude_if=not_)] = None
+    """Present only if the funnel is in a folder."""
     revision: int
     created_at: str
     updated_at: str
@@ -307,11 +287,8 @@ class FunnelRecord(SavedDefinition, _FunnelHead):
 class ReplacedFunnelRecord(FunnelRecord):
     """A saved funnel whose definition was replaced."""
 
-    replaced_revision: int | None = Field(
-        default=None,
-        exclude_if=not_,
-        description="The previous revision; only if the request had no `revision`.",
-    )
+    replaced_revision: int | None = Field(default=None, exclude_if=not_)
+    """The previous revision; only if the request had no `revision`."""
 
 
 class DefinitionRecord(SavedDefinition):
@@ -324,13 +301,12 @@ class RevisionRecord(Record):
     """A current or past definition of a funnel."""
 
     revision: int
-    name: Annotated[str, Field(description="Name of the funnel at that time.")]
+    name: str
+    """Name of the funnel at that time."""
     definition: SavedDefinition
     created_at: str
-    changes: Annotated[
-        list[str],
-        Field(description="Differences from the previous revision, in words."),
-    ]
+    changes: list[str]
+    """Differences from the previous revision, in words."""
 
 
 class GoalRecord(Record):

@@ -1,8 +1,8 @@
 """Goals in requests."""
 
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import Field, ValidatorFunctionWrapHandler, field_validator
+from pydantic import ValidatorFunctionWrapHandler, field_validator
 
 from penstock.funnels.definitions.cost import MatchCost, cost_fault, match_units, read_match
 from penstock.funnels.definitions.schema import GOAL, MatchIn, MatchTypeIn
@@ -38,10 +38,7 @@ class GoalIn(Input):
 class GoalChange(Input):
     """Changes to a goal. Fields that are left out keep their values."""
 
-    name: Annotated[
-        Omittable[Name],
-        Field(description="A new name. A goal that a funnel uses cannot be renamed."),
-    ] = None
-    match: Annotated[
-        Omittable[GoalMatchIn], Field(description="A new match, which replaces the old one.")
-    ] = None
+    name: Omittable[Name] = None
+    """A new name. A goal that a funnel uses cannot be renamed."""
+    match: Omittable[GoalMatchIn] = None
+    """A new match, which replaces the old one."""

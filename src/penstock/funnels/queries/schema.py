@@ -53,31 +53,21 @@ _NOT_A_LIST = ("json_invalid", "json_type", "list_type")
 class PeriodQuery(InPeriod):
     """Query parameters that select units by website, time of entry and revision."""
 
-    website_id: Annotated[str | None, Field(description="Only events of this website.")] = None
+    website_id: str | None = None
+    """Only events of this website."""
     start_at: Annotated[
         int | None,
         AS_TIME,
         Field(description=f"Units that entered at or after this time: {TIME}. Needs endAt."),
     ] = None
-    end_at: Annotated[
-        int | None,
-        AS_TIME,
-        Field(description="Units that entered before this time. Needs startAt."),
-    ] = None
-    as_of: Annotated[
-        int | None,
-        AS_TIME,
-        Field(
-            description="Evaluate as of this time in the past: later events are not read, and "
-            "windows are open as they were then."
-        ),
-    ] = None
-    revision: Annotated[
-        int | None,
-        Field(
-            ge=1, le=2**31 - 1, description="Revision of the definition; by default the current."
-        ),
-    ] = None
+    end_at: Annotated[int | None, AS_TIME] = None
+    """Units that entered before this time. Needs startAt."""
+    as_of: Annotated[int | None, AS_TIME] = None
+    """Evaluate as of this time in the past: later events are not read, and windows are open as they
+    were then.
+    """
+    revision: Annotated[int | None, Field(ge=1, le=2**31 - 1)] = None
+    """Revision of the definition; by default the current."""
 
     _read_as_of = field_validator("as_of", mode="before")(read_time_ms)
 
@@ -100,35 +90,23 @@ class AdHocQuery(PeriodQuery):
     filters: Annotated[
         tuple[SavedFilter, ...] | None,
         WithJsonSchema({"type": "string", "contentMediaType": "application/json"}),
-        Field(
-            description="Only units whose entry event passes these filters: a JSON array of "
-            'filters as in a step, such as [{"property": "plan", "operator": "equals", "value": '
-            '"pro"}]. They do not change how far a unit gets.'
-        ),
     ] = None
-    window: Annotated[
-        str | None,
-        Field(
-            description="Conversion window instead of the saved one, such as 30m, 12h or 45d: one "
-            "minute to 366 days."
-        ),
-    ] = None
-    settled: Annotated[
-        bool,
-        Field(
-            description="Only settled units: those whose conversion window has ended at "
-            "evaluatedAt and that are not open."
-        ),
-    ] = False
+    """Only units whose entry event passes these filters: a JSON array of filters as in a step, such
+    as [{"property": "plan", "operator": "equals", "value": "pro"}]. They do not change how far a
+    unit gets.
+    """
+    window: str | None = None
+    """Conversion window instead of the saved one, such as 30m, 12h or 45d: one minute to 366 days.
+    """
+    settled: bool = False
+    """Only settled units: those whose conversion window has ended at evaluatedAt and that are not
+    open.
+    """
 
-    segment: Annotated[
-        Annotated[str, AfterValidator(without_nul)] | None,
-        Field(description="ID of a segment: only units whose entry event also passes its filters."),
-    ] = None
-    internal: Annotated[
-        bool,
-        Field(description="true: also count internal traffic, which reports leave out by default."),
-    ] = False
+    segment: Annotated[str, AfterValidator(without_nul)] | None = None
+    """ID of a segment: only units whose entry event also passes its filters."""
+    internal: bool = False
+    """true: also count internal traffic, which reports leave out by default."""
 
     @field_validator("breakdown", mode="before")
     @classmethod
@@ -186,11 +164,10 @@ class CohortQuery(AdHocQuery):
     cohort: Annotated[
         CohortFilter | None,
         WithJsonSchema({"type": "string", "contentMediaType": "application/json"}),
-        Field(
-            description="Only these cohorts: a JSON object of breakdown property to exact value, "
-            'such as {"plan": null}.'
-        ),
     ] = None
+    """Only these cohorts: a JSON object of breakdown property to exact value, such as {"plan":
+    null}.
+    """
 
     @field_validator("cohort", mode="before")
     @classmethod
@@ -216,12 +193,10 @@ EventsOf = Annotated[
 
 
 class CohortKeyRecord(Record):
-    cohort: Annotated[
-        dict[str, Scalar | None], Field(description="Typed entry values; null if missing.")
-    ]
-    label: Annotated[
-        dict[str, Scalar], Field(description="The same values as labels; Unknown if missing.")
-    ]
+    cohort: dict[str, Scalar | None]
+    """Typed entry values; null if missing."""
+    label: dict[str, Scalar]
+    """The same values as labels; Unknown if missing."""
 
 
 class GapRecord(Record):
@@ -252,26 +227,19 @@ class NoteCode(StrEnum):
 
 
 class CoverageRecord(Record):
-    complete: Annotated[
-        bool,
-        Field(
-            description="Whether the results are complete: no gap and no other note qualifies them."
-        ),
-    ]
+    complete: bool
+    """Whether the results are complete: no gap and no other note qualifies them."""
     first_event_at: str | None
     last_event_at: str | None
-    period_begins_before_history: Annotated[
-        bool,
-        Field(description="No event is retained from the two years before startAt up to startAt."),
-    ]
-    open_windows: Annotated[int, Field(description="Units that may still complete.")]
+    period_begins_before_history: bool
+    """No event is retained from the two years before startAt up to startAt."""
+    open_windows: int
+    """Units that may still complete."""
     gaps: list[GapRecord]
-    notes: Annotated[
-        list[str], Field(description="Notes for the reader of the response, in sentences.")
-    ]
-    note_codes: Annotated[
-        list[NoteCode], Field(description="Codes of the `notes`, in the same order.")
-    ]
+    notes: list[str]
+    """Notes for the reader of the response, in sentences."""
+    note_codes: list[NoteCode]
+    """Codes of the `notes`, in the same order."""
 
 
 class PeriodRecord(Record):
@@ -282,7 +250,8 @@ class PeriodRecord(Record):
 class GoalUseRecord(Record):
     name: str
     id: str
-    revision: Annotated[int, Field(description="Revision of the match that was counted.")]
+    revision: int
+    """Revision of the match that was counted."""
 
 
 class ServedFrom(StrEnum):
@@ -331,63 +300,44 @@ class AskedRecord(Record):
     window: str | None
     settled: bool
     segment: NamedSegmentRecord | None
-    internal_traffic: Annotated[
-        InternalTraffic | None,
-        Field(
-            description="`leftOut`: units whose entry is internal traffic are left out. "
-            "`included`: the request has `internal=true`. null: the workspace has no filters for "
-            "internal traffic."
-        ),
-    ]
+    internal_traffic: InternalTraffic | None
+    """`leftOut`: units whose entry is internal traffic are left out. `included`: the request has
+    `internal=true`. null: the workspace has no filters for internal traffic.
+    """
 
 
 class HeadRecord(Record):
     """The head of every response about a funnel: its parameters, and when it was computed."""
 
-    funnel_id: Annotated[str | None, Field(description="null in a preview.")]
-    definition_revision: Annotated[int | None, Field(description="null in a preview.")]
-    goals: Annotated[
-        list[GoalUseRecord], Field(description="Goals that the definition uses, by name.")
-    ]
+    funnel_id: str | None
+    """null in a preview."""
+    definition_revision: int | None
+    """null in a preview."""
+    goals: list[GoalUseRecord]
+    """Goals that the definition uses, by name."""
     counting_unit: CountingUnit
-    repeat: Annotated[
-        bool,
-        Field(
-            exclude_if=not_,
-            description="Every run of a visitor is a unit. Present only if true.",
-        ),
-    ] = False
-    evaluated_at: Annotated[
-        Iso, Field(description="The time that the results describe, even if they were cached.")
-    ]
-    computed_at: Annotated[Iso, Field(description="When the engine computed the results.")]
-    served_from: Annotated[
-        ServedFrom,
-        Field(
-            description="`outcomes`: counted from stored outcomes of the funnel, which know the "
-            "same events. `cache`: computed for an earlier request; nothing it depends on has "
-            "changed since."
-        ),
-    ]
-    direct_reason: Annotated[
-        DirectReason | None,
-        Field(
-            description="With `query`: why the answer was not counted from stored outcomes. null "
-            "otherwise, and where they are switched off."
-        ),
-    ]
-    last_known_event_at: Annotated[
-        Iso | None, Field(description="The latest event that the results include; null if none.")
-    ]
+    repeat: Annotated[bool, Field(exclude_if=not_)] = False
+    """Every run of a visitor is a unit. Present only if true."""
+    evaluated_at: Iso
+    """The time that the results describe, even if they were cached."""
+    computed_at: Iso
+    """When the engine computed the results."""
+    served_from: ServedFrom
+    """`outcomes`: counted from stored outcomes of the funnel, which know the same events. `cache`:
+    computed for an earlier request; nothing it depends on has changed since.
+    """
+    direct_reason: DirectReason | None
+    """With `query`: why the answer was not counted from stored outcomes. null otherwise, and where
+    they are switched off.
+    """
+    last_known_event_at: Iso | None
+    """The latest event that the results include; null if none."""
     period: PeriodRecord
     website_id: str | None
-    asked: Annotated[
-        AskedRecord | None,
-        Field(
-            description="`breakdown`, `filters`, `window`, `settled` and `segment` of the request, "
-            "and what happened to internal traffic; null if there is nothing to say."
-        ),
-    ]
+    asked: AskedRecord | None
+    """`breakdown`, `filters`, `window`, `settled` and `segment` of the request, and what happened
+    to internal traffic; null if there is nothing to say.
+    """
 
     def head(self) -> dict[str, Any]:
         """Return the fields of the head, for another response about the same rows."""

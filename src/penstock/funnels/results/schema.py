@@ -27,18 +27,14 @@ from penstock.http.schema import Name, Rate, Record
 class ResultsQuery(CohortQuery):
     """Query parameters for results."""
 
-    page: Annotated[
-        int, Field(ge=1, le=2**31 - 1, description="Page of cohorts, starting at 1.")
-    ] = 1
-    page_size: Annotated[
-        int, Field(ge=1, le=MAX_PAGE_SIZE, description="Cohorts per page, 1 to 100.")
-    ] = 20
-    sort: Annotated[
-        Sort, Field(description="Sort key of the cohorts. Cohorts without a value come last.")
-    ] = Sort.ENTERED
-    order: Annotated[
-        Literal["desc", "asc"], Field(description="Descending or ascending order.")
-    ] = "desc"
+    page: Annotated[int, Field(ge=1, le=2**31 - 1)] = 1
+    """Page of cohorts, starting at 1."""
+    page_size: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE)] = 20
+    """Cohorts per page, 1 to 100."""
+    sort: Sort = Sort.ENTERED
+    """Sort key of the cohorts. Cohorts without a value come last."""
+    order: Literal["desc", "asc"] = "desc"
+    """Descending or ascending order."""
 
     def selection(self) -> Selection:
         return replace(
@@ -57,7 +53,8 @@ _Ignored = Annotated[
 class ExportQuery(CohortQuery):
     """Query parameters for an export. The parameters of results are accepted and ignored."""
 
-    format: Annotated[TableFormat, Field(description="File format.")] = "csv"
+    format: TableFormat = "csv"
+    """File format."""
     page: _Ignored = None
     page_size: _Ignored = None
     sort: _Ignored = None
@@ -68,15 +65,16 @@ class PreviewIn(FunnelIn):
     """A draft of a funnel, with the query parameters of results in the same body."""
 
     name: Name | None = None  # type: ignore[assignment]
-    website_id: Annotated[str | None, Field(description="Only events of this website.")] = None
+    website_id: str | None = None
+    """Only events of this website."""
     start_at: Annotated[int | str | None, Field(description=f"{TIME}. Requires `endAt`.")] = None
-    end_at: Annotated[int | str | None, Field(description="Requires `startAt`.")] = None
+    end_at: int | str | None = None
+    """Requires `startAt`."""
     page: Annotated[int, Field(ge=1, le=2**31 - 1)] = 1
     page_size: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE)] = 20
     cohort: CohortFilter | None = None
-    internal: Annotated[
-        bool, Field(description="true: also count internal traffic, left out by default.")
-    ] = False
+    internal: bool = False
+    """true: also count internal traffic, left out by default."""
 
     _complete = model_validator(mode="before")(add_missing_end)
     _read_time = field_validator("start_at", "end_at", mode="before")(read_time_ms)
@@ -101,71 +99,57 @@ RowName = Annotated[
 
 
 class OptionRecord(Record):
-    option: Annotated[
-        int, Field(description="0 for the step's own match, then its `or` rows from 1.")
-    ]
+    option: int
+    """0 for the step's own match, then its `or` rows from 1."""
     count: int
 
 
 class StepRecord(Record):
-    step: Annotated[int, Field(description="Number of the step, without diagnostic rows, from 1.")]
-    row: Annotated[int, Field(description="Position in `steps` of the definition, from 0.")]
+    step: int
+    """Number of the step, without diagnostic rows, from 1."""
+    row: int
+    """Position in `steps` of the definition, from 0."""
     type: str
     value: str
     name: RowName = None
-    count: Annotated[int, Field(description="Units that reached this step.")]
-    pending: Annotated[
-        int, Field(description="Units that got no further and whose window is still open.")
-    ]
-    dropped_off: Annotated[
-        int, Field(description="Units that got no further and whose window has closed.")
-    ]
-    excluded: Annotated[
-        int, Field(description="Units that were excluded between this step and the next.")
-    ]
-    conversion_from_start: Annotated[
-        Rate | None, Field(description="Share of all eligible units, which are not excluded.")
-    ]
-    conversion_from_previous: Annotated[
-        Rate | None,
-        Field(description="Share of the eligible units that reached the step before."),
-    ]
-    settled: Annotated[int, Field(description="Settled units that reached this step.")]
-    settled_from_start: Annotated[
-        Rate | None, Field(description="Share of all settled units; null if there are none.")
-    ]
-    settled_from_previous: Annotated[
-        Rate | None,
-        Field(description="Share of the settled units that reached the step before."),
-    ]
+    count: int
+    """Units that reached this step."""
+    pending: int
+    """Units that got no further and whose window is still open."""
+    dropped_off: int
+    """Units that got no further and whose window has closed."""
+    excluded: int
+    """Units that were excluded between this step and the next."""
+    conversion_from_start: Rate | None
+    """Share of all eligible units, which are not excluded."""
+    conversion_from_previous: Rate | None
+    """Share of the eligible units that reached the step before."""
+    settled: int
+    """Settled units that reached this step."""
+    settled_from_start: Rate | None
+    """Share of all settled units; null if there are none."""
+    settled_from_previous: Rate | None
+    """Share of the settled units that reached the step before."""
     options: list[OptionRecord]
 
 
 class DiagnosticRecord(Record):
     row: int
-    after_step: Annotated[
-        int, Field(description="Number of the step before the row; 0 above the first step.")
-    ]
-    where: Annotated[
-        str,
-        Field(
-            description="Where the row looks: `before step 1` (within one conversion window), "
-            "`between steps 2 and 3`, or `after step 3`."
-        ),
-    ]
+    after_step: int
+    """Number of the step before the row; 0 above the first step."""
+    where: str
+    """Where the row looks: `before step 1` (within one conversion window), `between steps 2 and 3`,
+    or `after step 3`.
+    """
     type: str
     value: str
     name: RowName = None
-    units: Annotated[
-        int,
-        Field(
-            description="Units with an event in this span that matches the row or, for an all_of "
-            "row, with matching events for all parts."
-        ),
-    ]
-    events: Annotated[
-        int, Field(description="Events in this span that match the row or a part of it.")
-    ]
+    units: int
+    """Units with an event in this span that matches the row or, for an all_of row, with matching
+    events for all parts.
+    """
+    events: int
+    """Events in this span that match the row or a part of it."""
 
 
 class RangeRecord(Record):
@@ -186,28 +170,16 @@ class SettledRecord(Record):
     entered = settled + pending + earlyCompletions + excluded.
     """
 
-    settled: Annotated[
-        int,
-        Field(
-            description="Eligible units whose conversion window has ended at evaluatedAt and that "
-            "are not open, completed or not. 0 without a window, as such units never settle."
-        ),
-    ]
-    settled_rate: Annotated[
-        Rate | None,
-        Field(
-            description="Settled units that completed / settled, to four decimals; null if no unit "
-            "is settled. Unlike conversionRate, it never counts a unit that may still complete as "
-            "lost."
-        ),
-    ]
-    early_completions: Annotated[
-        int,
-        Field(
-            description="Units that completed while their window is still open. They become "
-            "settled when it closes."
-        ),
-    ]
+    settled: int
+    """Eligible units whose conversion window has ended at evaluatedAt and that are not open,
+    completed or not. 0 without a window, as such units never settle.
+    """
+    settled_rate: Rate | None
+    """Settled units that completed / settled, to four decimals; null if no unit is settled. Unlike
+    conversionRate, it never counts a unit that may still complete as lost.
+    """
+    early_completions: int
+    """Units that completed while their window is still open. They become settled when it closes."""
 
 
 FinalRate = Annotated[
@@ -271,32 +243,24 @@ class DataQualityRecord(Record):
     sequence_skips: int
     unordered_ties: int
     units_with_ordering_issues: int
-    assumed_order: Annotated[
-        int, Field(description="Events that count only because of `equalTimes: inStepOrder`.")
-    ]
+    assumed_order: int
+    """Events that count only because of `equalTimes: inStepOrder`."""
     tied_entries: int
     unknown_entry_values: dict[str, int]
     conflicting_entry_values: dict[str, int]
     unverified_provider_events: int
-    coarse_times: Annotated[
-        int,
-        Field(
-            description="Events of providers that send whole seconds, if their unit has another "
-            "event in the same second. Such an event counts at the start of the second for step 1, "
-            "and at its end for later steps."
-        ),
-    ]
+    coarse_times: int
+    """Events of providers that send whole seconds, if their unit has another event in the same
+    second. Such an event counts at the start of the second for step 1, and at its end for later
+    steps.
+    """
     attempts_with_several_visitors: int
-    units_over_limit: Annotated[
-        int, Field(description="Units of which only the first events or entries are counted.")
-    ]
-    lost_on_devices: Annotated[
-        int,
-        Field(
-            description="Events that clients dropped because their queues were full, from reports "
-            "between the day of `startAt` and the end of the last conversion window, in UTC."
-        ),
-    ]
+    units_over_limit: int
+    """Units of which only the first events or entries are counted."""
+    lost_on_devices: int
+    """Events that clients dropped because their queues were full, from reports between the day of
+    `startAt` and the end of the last conversion window, in UTC.
+    """
 
 
 class ImpossibleReason(StrEnum):
@@ -318,14 +282,12 @@ class ImpossibleReason(StrEnum):
 class ImpossibleStepRecord(Record):
     """A row that can never act. events: number of events that come closest to it."""
 
-    row: Annotated[int, Field(description="Position in `steps` of the definition, from 0.")]
-    step: Annotated[
-        int,
-        Field(
-            description="Number of the step; of an exclusion or diagnostic row, the step before it,"
-            " 0 above the first step."
-        ),
-    ]
+    row: int
+    """Position in `steps` of the definition, from 0."""
+    step: int
+    """Number of the step; of an exclusion or diagnostic row, the step before it, 0 above the first
+    step.
+    """
     reason: ImpossibleReason
     events: int
     message: str
@@ -342,12 +304,9 @@ class ReportRecord(Record):
 class ResultsRecord(ReportRecord, HeadRecord):
     """A funnel report."""
 
-    impossible_steps: Annotated[
-        list[ImpossibleStepRecord],
-        Field(
-            description="Rows that can never act: steps that no unit reached, and that no event "
-            "from `startAt` to the end of the last conversion window can complete; exclusion and "
-            "diagnostic rows without any event; exclusions that let no unit pass."
-        ),
-    ]
+    impossible_steps: list[ImpossibleStepRecord]
+    """Rows that can never act: steps that no unit reached, and that no event from `startAt` to the
+    end of the last conversion window can complete; exclusion and diagnostic rows without any event;
+    exclusions that let no unit pass.
+    """
     coverage: CoverageRecord

@@ -55,21 +55,17 @@ class FunnelSort(StrEnum):
 class FunnelsQuery(SearchQuery):
     """Query parameters for the list of funnels."""
 
-    sort: Annotated[
-        FunnelSort,
-        Field(description="Newest first, latest change first, or by name regardless of case."),
-    ] = FunnelSort.CREATED
-    folder: Annotated[
-        str | None,
-        AfterValidator(without_nul),
-        Field(description="Only funnels in this folder. Empty: funnels in no folder."),
-    ] = None
+    sort: FunnelSort = FunnelSort.CREATED
+    """Newest first, latest change first, or by name regardless of case."""
+    folder: Annotated[str | None, AfterValidator(without_nul)] = None
+    """Only funnels in this folder. Empty: funnels in no folder."""
 
 
 class FunnelMove(Input):
     """A funnel's new folder."""
 
-    folder: Annotated[Name | None, Field(description="null: in no folder.")]
+    folder: Name | None
+    """null: in no folder."""
 
 
 MAX_OR_ROWS = 20
@@ -88,33 +84,20 @@ _WINDOWS = ", ".join(map(str, WINDOWS_S))
 class StepIn(MatchIn):
     """One row of a funnel: a required step, a diagnostic row, or an exclusion row."""
 
-    name: Annotated[
-        Name | None,
-        Field(
-            description="Reports show it instead of the value. A change of names alone keeps the "
-            "revision."
-        ),
-    ] = None
+    name: Name | None = None
+    """Reports show it instead of the value. A change of names alone keeps the revision."""
 
     diagnostic: bool = False
-    exclude: Annotated[
-        bool,
-        Field(
-            description="An exclusion row between two steps: a unit with a matching event after "
-            "the step above, and before the step below, is excluded from all rates."
-        ),
-    ] = False
-    strict: Annotated[
-        bool,
-        Field(
-            description="For a step after the first: an event of another step between this step "
-            "and the one before excludes the unit."
-        ),
-    ] = False
-    mode: Annotated[
-        Literal["all_of"] | None,
-        Field(description="all_of: the row needs its own match and all `or` rows, in any order."),
-    ] = None
+    exclude: bool = False
+    """An exclusion row between two steps: a unit with a matching event after the step above, and
+    before the step below, is excluded from all rates.
+    """
+    strict: bool = False
+    """For a step after the first: an event of another step between this step and the one before
+    excludes the unit.
+    """
+    mode: Literal["all_of"] | None = None
+    """all_of: the row needs its own match and all `or` rows, in any order."""
     or_: Annotated[list[MatchIn], limit_items(MAX_OR_ROWS), Field(alias="or", default_factory=list)]
 
     @model_validator(mode="before")
@@ -191,67 +174,41 @@ class FunnelIn(Input):
     """A new or replaced funnel."""
 
     name: Name
-    folder: Annotated[
-        Name | MISSING | None,
-        Field(
-            description="A folder of the list of funnels. null: in no folder. Left out of a "
-            "replacement: unchanged."
-        ),
-    ] = MISSING
+    folder: Name | MISSING | None = MISSING
+    """A folder of the list of funnels. null: in no folder. Left out of a replacement: unchanged."""
     counting_unit: CountingUnit = CountingUnit.VISITOR
     attempt_properties: Annotated[
         list[AttemptKey] | None,
         limit_items(MAX_ATTEMPT_KEYS),
-        Field(
-            description="Instead of attemptProperty: one to four keys whose values together are "
-            'the attempt ID. `$visitor` and `$session` are allowed: `["$session"]` counts '
-            'sessions, and `["$visitor", "cart_id"]` counts the carts of each visitor.',
-            json_schema_extra={"minItems": 1, "maxItems": MAX_ATTEMPT_KEYS},
-        ),
+        Field(json_schema_extra={"minItems": 1, "maxItems": MAX_ATTEMPT_KEYS}),
     ] = None
-    attempt_property: Annotated[
-        OwnProperty | None,
-        Field(
-            description="Property with the attempt ID. Funnels that count attempts need it, or "
-            "attemptProperties; others may not have it."
-        ),
-    ] = None
-    sequence_property: Annotated[
-        OwnProperty | None,
-        Field(description="Numeric property that orders events with the same timestamp."),
-    ] = None
+    """Instead of attemptProperty: one to four keys whose values together are the attempt ID.
+    `$visitor` and `$session` are allowed: `["$session"]` counts sessions, and `["$visitor",
+    "cart_id"]` counts the carts of each visitor.
+    """
+    attempt_property: OwnProperty | None = None
+    """Property with the attempt ID. Funnels that count attempts need it, or attemptProperties;
+    others may not have it.
+    """
+    sequence_property: OwnProperty | None = None
+    """Numeric property that orders events with the same timestamp."""
     breakdown_properties: Annotated[
         list[EventField], limit_items(MAX_BREAKDOWNS), Field(default_factory=list)
     ]
-    conversion_window_seconds: Annotated[
-        WindowSeconds | MISSING | None,
-        Field(
-            description="Default: seven days for attempts, unlimited for visitors. "
-            "null: unlimited, visitors only. For other lengths, use conversionWindow."
-        ),
-    ] = MISSING
-    conversion_window: Annotated[
-        WindowIn | None,
-        Field(
-            description="A window of any length from one minute to 366 days, "
-            "instead of conversionWindowSeconds."
-        ),
-    ] = None
-    equal_times: Annotated[
-        Literal["proven", "inStepOrder"],
-        Field(
-            description="inStepOrder: events with equal times count in the order of the steps, "
-            "unless sequence numbers prove another order. For visitors, from senders with times in "
-            "whole seconds."
-        ),
-    ] = "proven"
-    repeat: Annotated[
-        bool,
-        Field(
-            description="Counts every run of a visitor: three purchases of one visitor are three. "
-            "For visitor funnels with a conversion window."
-        ),
-    ] = False
+    conversion_window_seconds: WindowSeconds | MISSING | None = MISSING
+    """Default: seven days for attempts, unlimited for visitors. null: unlimited, visitors only. For
+    other lengths, use conversionWindow.
+    """
+    conversion_window: WindowIn | None = None
+    """A window of any length from one minute to 366 days, instead of conversionWindowSeconds."""
+    equal_times: Literal["proven", "inStepOrder"] = "proven"
+    """inStepOrder: events with equal times count in the order of the steps, unless sequence numbers
+    prove another order. For visitors, from senders with times in whole seconds.
+    """
+    repeat: bool = False
+    """Counts every run of a visitor: three purchases of one visitor are three. For visitor funnels
+    with a conversion window.
+    """
     steps: Annotated[
         list[StepIn],
         Field(

@@ -31,14 +31,10 @@ class CohortIn(Input):
         ),
     ]
     funnel_id: str
-    parameters: Annotated[
-        dict[str, str],
-        Field(
-            default_factory=dict,
-            description="The query parameters of the list of units, as texts, such as "
-            '{"step": "2", "outcome": "droppedOff"}.',
-        ),
-    ]
+    parameters: Annotated[dict[str, str], Field(default_factory=dict)]
+    """The query parameters of the list of units, as texts, such as {"step": "2", "outcome":
+    "droppedOff"}.
+    """
     visitors: Annotated[
         dict[str, list[str]] | None,
         Field(
@@ -98,13 +94,10 @@ class SavedCohortRecord(Record):
     name: str
     kind: CohortKind
     funnel_id: str
-    parameters: Annotated[
-        dict[str, str], Field(description="Query parameters of the list of units.")
-    ]
-    visitors: Annotated[
-        int | None,
-        Field(description="Visitors of a list, without those deleted since. null for a rule."),
-    ]
+    parameters: dict[str, str]
+    """Query parameters of the list of units."""
+    visitors: int | None
+    """Visitors of a list, without those deleted since. null for a rule."""
     created_at: str
     updated_at: str
 
@@ -112,14 +105,15 @@ class SavedCohortRecord(Record):
 class CohortVisitorRecord(Record):
     """A visitor of a saved cohort."""
 
-    visitor_id: Annotated[str, Field(description="The canonical visitor's ID.")]
+    visitor_id: str
+    """The canonical visitor's ID."""
     user_id: str | None
-    website_id: Annotated[
-        str | None, Field(description="A website that knows the visitor under this ID.")
-    ]
+    website_id: str | None
+    """A website that knows the visitor under this ID."""
 
 
 class CohortExportQuery(Query):
     """Query parameters for a file with the visitors of a saved cohort."""
 
-    format: Annotated[TableFormat, Field(description="File format.")] = "csv"
+    format: TableFormat = "csv"
+    """File format."""

@@ -1,9 +1,5 @@
 """Wire types for segments."""
 
-from typing import Annotated
-
-from pydantic import Field
-
 from penstock.funnels.definitions.filter_lists import SegmentFilters
 from penstock.funnels.definitions.schema import SavedFilter
 from penstock.http.schema import Input, Name, Omittable, Record
@@ -20,9 +16,8 @@ class SegmentChange(Input):
     """Changes to a segment. Fields that are left out keep their values."""
 
     name: Omittable[Name] = None
-    filters: Annotated[
-        Omittable[SegmentFilters], Field(description="New filters, which replace the old ones.")
-    ] = None
+    filters: Omittable[SegmentFilters] = None
+    """New filters, which replace the old ones."""
 
 
 class SavedSegmentRecord(Record):

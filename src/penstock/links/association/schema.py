@@ -19,25 +19,15 @@ PlatformState = Literal["ready", "notReady", "notSet"]
 
 
 class PathPattern(Record):
-    path: Annotated[
-        str,
-        Field(
-            serialization_alias="/",
-            description="Pattern of a URL path; `*` matches any characters.",
-        ),
-    ]
+    path: Annotated[str, Field(serialization_alias="/")]
+    """Pattern of a URL path; `*` matches any characters."""
 
 
 class AppleDetail(Record):
     """Apps and the URL paths that they open."""
 
-    app_ids: Annotated[
-        tuple[str, ...],
-        Field(
-            serialization_alias="appIDs",
-            description="Team ID, a dot, bundle ID, such as `A1B2C3D4E5.com.example.shop`.",
-        ),
-    ]
+    app_ids: Annotated[tuple[str, ...], Field(serialization_alias="appIDs")]
+    """Team ID, a dot, bundle ID, such as `A1B2C3D4E5.com.example.shop`."""
     components: tuple[PathPattern, ...]
 
 
@@ -61,12 +51,9 @@ class AndroidTarget(Record):
 
 class AndroidRules(Record):
     components: Annotated[
-        tuple[PathPattern, ...],
-        Field(
-            serialization_alias="dynamic_app_link_components",
-            description="Used by Android 15 and later, ignored by older versions.",
-        ),
+        tuple[PathPattern, ...], Field(serialization_alias="dynamic_app_link_components")
     ]
+    """Used by Android 15 and later, ignored by older versions."""
 
 
 class AndroidExtensions(Record):
@@ -88,57 +75,46 @@ class AndroidFile(RootModel[tuple[AndroidStatement, ...]]):
 
 
 class Finding(Record):
-    field: Annotated[
-        str,
-        Field(
-            description="The field of the website, or the setting (`PENSTOCK_LINK_HOST` or "
-            "`PENSTOCK_PUBLIC_URL`), that should change."
-        ),
-    ]
-    message: Annotated[str, Field(description="A sentence that says what to set, and why.")]
+    field: str
+    """The field of the website, or the setting (`PENSTOCK_LINK_HOST` or `PENSTOCK_PUBLIC_URL`),
+    that should change.
+    """
+    message: str
+    """A sentence that says what to set, and why."""
 
 
 class AddressCheck(Record):
-    url: Annotated[
-        str,
-        Field(description="The address of links. The URLs of links begin with it."),
-    ]
+    url: str
+    """The address of links. The URLs of links begin with it."""
     findings: tuple[Finding, ...]
 
 
 class _PlatformCheck(Record):
-    state: Annotated[
-        PlatformState, Field(description="`notSet`: no field of this platform is set.")
-    ]
-    file: Annotated[str, Field(description="URL where phones look for the association file.")]
+    state: PlatformState
+    """`notSet`: no field of this platform is set."""
+    file: str
+    """URL where phones look for the association file."""
     findings: Annotated[
         tuple[Finding, ...], Field(description="What is missing or wrong; empty when `ready`.")
     ]
 
 
 class IosCheck(_PlatformCheck):
-    entry: Annotated[
-        AppleDetail | None,
-        Field(description="The app's entry in the file; null if it has no entry."),
-    ]
+    entry: AppleDetail | None
+    """The app's entry in the file; null if it has no entry."""
 
 
 class AndroidCheck(_PlatformCheck):
-    entry: Annotated[
-        AndroidStatement | None,
-        Field(description="The app's entry in the file; null if it has no entry."),
-    ]
+    entry: AndroidStatement | None
+    """The app's entry in the file; null if it has no entry."""
 
 
 class AppLinksCheck(Record):
     website_id: str
-    ready: Annotated[
-        bool,
-        Field(
-            description="True if the address has no findings, at least one platform is `ready`, "
-            "and none is `notReady`."
-        ),
-    ]
+    ready: bool
+    """True if the address has no findings, at least one platform is `ready`, and none is
+    `notReady`.
+    """
     address: AddressCheck
     ios: IosCheck
     android: AndroidCheck

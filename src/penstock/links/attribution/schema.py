@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator
 
 from penstock.base.user_agent import Platform
 from penstock.events.fields import EventName, SentId, Text
@@ -36,29 +36,22 @@ class AppOpen(Input):
     """An app open. The Pydantic validation context is `EventValidationContext`."""
 
     website_id: SentId
-    install_id: Annotated[
-        SentId,
-        AfterValidator(_install_id),
-        Field(description="Random ID that the app generated at its first start."),
-    ]
-    visitor_id: Annotated[
-        SentId | None, Field(description="The visitor, if the app already tracks visitors.")
-    ] = None
+    install_id: Annotated[SentId, AfterValidator(_install_id)]
+    """Random ID that the app generated at its first start."""
+    visitor_id: SentId | None = None
+    """The visitor, if the app already tracks visitors."""
     platform: Annotated[Literal[Platform.IOS, Platform.ANDROID], BeforeValidator(_app_platform)]
     os_version: Version | None = None
     app_version: Version | None = None
     first_open: bool
-    url: Annotated[Text | None, Field(description="The URL that opened the app.")] = None
-    install_referrer: Annotated[
-        Text | None, Field(description="Google Play's install referrer, unchanged.")
-    ] = None
-    click_token: Annotated[
-        Text | None,
-        Field(description="The landing page's `ct`, if the app received it in another way."),
-    ] = None
-    dedupe_key: Annotated[
-        SentId | None, Field(description="The same for all retries of one open.")
-    ] = None
+    url: Text | None = None
+    """The URL that opened the app."""
+    install_referrer: Text | None = None
+    """Google Play's install referrer, unchanged."""
+    click_token: Text | None = None
+    """The landing page's `ct`, if the app received it in another way."""
+    dedupe_key: SentId | None = None
+    """The same for all retries of one open."""
 
     @property
     def has_evidence(self) -> bool:
@@ -88,23 +81,18 @@ class ResolvedRecord(Record):
     """
 
     matched: bool
-    method: Annotated[
-        Method | None,
-        Field(
-            description="The method that found the link or click, even if the match was rejected."
-        ),
-    ]
-    confidence: Annotated[
-        float | None,
-        Field(description="1 for a certain match; at most 0.7 for a match by network."),
-    ]
-    destination_path: Annotated[str | None, Field(description="The link's route inside the app.")]
+    method: Method | None
+    """The method that found the link or click, even if the match was rejected."""
+    confidence: float | None
+    """1 for a certain match; at most 0.7 for a match by network."""
+    destination_path: str | None
+    """The link's route inside the app."""
     link: MatchedLinkRecord | None
     utm: UtmRecord | None
-    clicked_at: Annotated[
-        Iso | None, Field(description="Also null for a match by a URL without a click token.")
-    ]
-    visitor_id: Annotated[str, Field(description="The canonical visitor; use this ID from now on.")]
+    clicked_at: Iso | None
+    """Also null for a match by a URL without a click token."""
+    visitor_id: str
+    """The canonical visitor; use this ID from now on."""
     reason: Reason | None
 
     @classmethod
@@ -122,7 +110,8 @@ class ResolvedRecord(Record):
 
 
 class MatchesQuery(PageQuery):
-    website_id: Annotated[str | None, Field(description="Only this app.")] = None
+    website_id: str | None = None
+    """Only this app."""
 
 
 class MatchRecord(Record):
@@ -131,9 +120,8 @@ class MatchRecord(Record):
     id: str
     at: Iso
     website_id: str
-    link: Annotated[
-        MatchedLinkRecord | None, Field(description="null if the open did not involve a link.")
-    ]
+    link: MatchedLinkRecord | None
+    """null if the open did not involve a link."""
     matched: bool
     method: Method | None
     confidence: float | None
@@ -143,17 +131,16 @@ class MatchRecord(Record):
     app_version: str | None
     first_open: bool
     clicked_at: Iso | None
-    install_id: Annotated[str | None, Field(description="null once the visitor is deleted.")]
-    visitor_id: Annotated[
-        str | None, Field(description="As the app sent it; null once the visitor is deleted.")
-    ]
+    install_id: str | None
+    """null once the visitor is deleted."""
+    visitor_id: str | None
+    """As the app sent it; null once the visitor is deleted."""
 
 
 class TouchesQuery(Query):
     website_id: str
-    visitor_id: Annotated[
-        str, Field(description="Any ID of the visitor."), AfterValidator(without_nul)
-    ]
+    visitor_id: Annotated[str, AfterValidator(without_nul)]
+    """Any ID of the visitor."""
 
 
 class TouchRecord(Record):
@@ -165,6 +152,7 @@ class TouchRecord(Record):
 class TouchesRecord(Record):
     """The visitor's touches. Both are null if no link led the visitor to the app."""
 
-    visitor_id: Annotated[str, Field(description="The canonical visitor.")]
+    visitor_id: str
+    """The canonical visitor."""
     first_touch: TouchRecord | None
     last_touch: TouchRecord | None

@@ -94,19 +94,15 @@ WireTime = Annotated[int, BeforeValidator(read_time_ms), AS_TIME]
 class _LinkFields(Input):
     """Fields that may be null. The Pydantic validation context is `WebUrlRules`."""
 
-    fallback_url: Annotated[
-        str | None, Field(description="Web page for people who cannot open the app.")
-    ] = None
+    fallback_url: str | None = None
+    """Web page for people who cannot open the app."""
     utm_source: Utm | None = None
     utm_medium: Utm | None = None
     utm_campaign: Utm | None = None
-    expires_at: Annotated[
-        WireTime | None, Field(description="Time from which the link leads to `expiredUrl`.")
-    ] = None
-    expired_url: Annotated[
-        str | None,
-        Field(description="Web page that an expired link leads to; null means a not-found page."),
-    ] = None
+    expires_at: WireTime | None = None
+    """Time from which the link leads to `expiredUrl`."""
+    expired_url: str | None = None
+    """Web page that an expired link leads to; null means a not-found page."""
 
     @field_validator("fallback_url", "expired_url")
     @classmethod
@@ -125,7 +121,8 @@ class _LinkFields(Input):
 
 
 class NewLink(_LinkFields):
-    website_id: Annotated[str, Field(description="A website of kind mobile.")]
+    website_id: str
+    """A website of kind mobile."""
     name: LinkName
     slug: Slug
     destination_path: DestinationPath
@@ -169,14 +166,13 @@ class LinkRow(_LinkFields):
 class CsvQuery(Query):
     """Query parameters for uploading links as CSV."""
 
-    dry_run: Annotated[
-        bool,
-        Field(description="`true` returns the changes that would be made, without making them."),
-    ] = False
+    dry_run: bool = False
+    """`true` returns the changes that would be made, without making them."""
 
 
 class RowFaultRecord(Record):
-    row: Annotated[int, Field(description="Row number, as in a spreadsheet: the header is row 1.")]
+    row: int
+    """Row number, as in a spreadsheet: the header is row 1."""
     column: str
     code: str
     message: str
@@ -194,21 +190,21 @@ class LinkUploadRecord(Record):
     updated: int
     unchanged: int
     faulty: int
-    faults: Annotated[list[RowFaultRecord], Field(description="The first 1,000 errors.")]
+    faults: list[RowFaultRecord]
+    """The first 1,000 errors."""
 
 
 class LinkFilter(Query):
     """Query parameters for selecting the workspace's links."""
 
-    website_id: Annotated[str | None, Field(description="Only links of this app.")] = None
-    search: Annotated[
-        Line, Field(description="Part of the name, the slug or a tag, regardless of case.")
-    ] = ""
-    state: Annotated[
-        LinkState | None,
-        Field(description="Only links in this state; by default, all links that are not archived."),
-    ] = None
-    tag: Annotated[Tag | None, Field(description="Only links with this tag.")] = None
+    website_id: str | None = None
+    """Only links of this app."""
+    search: Line = ""
+    """Part of the name, the slug or a tag, regardless of case."""
+    state: LinkState | None = None
+    """Only links in this state; by default, all links that are not archived."""
+    tag: Tag | None = None
+    """Only links with this tag."""
 
 
 class LinkQuery(LinkFilter, PageQuery):
@@ -221,37 +217,28 @@ class LinkRecord(Record):
     name: str
     slug: str
     destination_path: str
-    fallback_url: Annotated[
-        str | None,
-        Field(description="As stored: in ASCII, with international host names in Punycode."),
-    ]
+    fallback_url: str | None
+    """As stored: in ASCII, with international host names in Punycode."""
     utm_source: str | None
     utm_medium: str | None
     utm_campaign: str | None
     expires_at: Iso | None
-    expired_url: Annotated[str | None, Field(description="As stored, like `fallbackUrl`.")]
+    expired_url: str | None
+    """As stored, like `fallbackUrl`."""
     tags: tuple[str, ...]
     pass_query: Annotated[bool, PASS_QUERY]
-    hosted_url: Annotated[str, Field(description="The address to share. Do not change it.")]
+    hosted_url: str
+    """The address to share. Do not change it."""
     is_active: bool
     is_archived: bool
-    revision: Annotated[
-        int,
-        Field(
-            description="Starts at 1. Each change of name, destination, fallback, UTM parameters "
-            "or expiry adds 1."
-        ),
-    ]
+    revision: int
+    """Starts at 1. Each change of name, destination, fallback, UTM parameters or expiry adds 1."""
     created_at: Iso
     updated_at: Iso
-    unstored_clicks: Annotated[
-        int,
-        Field(description="Clicks beyond PENSTOCK_CLICKS_PER_MINUTE. They are only counted here."),
-    ]
-    stats: Annotated[
-        TotalsRecord | None,
-        Field(description="Totals over all time; null while the event store is unavailable."),
-    ]
+    unstored_clicks: int
+    """Clicks beyond PENSTOCK_CLICKS_PER_MINUTE. They are only counted here."""
+    stats: TotalsRecord | None
+    """Totals over all time; null while the event store is unavailable."""
 
     @classmethod
     def from_link(cls, link: Link, base_url: str, stats: TotalsRecord | None) -> Self:
@@ -276,7 +263,7 @@ class LinkRevisionRecord(Record):
 class QrQuery(Query):
     """Query parameters for a QR code."""
 
-    format: Annotated[Literal["svg", "png"], Field(description="File format.")] = "svg"
-    scale: Annotated[
-        int, Field(ge=1, le=40, description="Pixels of one module, the smallest square; 1 to 40.")
-    ] = 8
+    format: Literal["svg", "png"] = "svg"
+    """File format."""
+    scale: Annotated[int, Field(ge=1, le=40)] = 8
+    """Pixels of one module, the smallest square; 1 to 40."""

@@ -16,27 +16,20 @@ class StatisticsQuery(InPeriod, InBuckets):
 class TotalsRecord(Record):
     """Counts for a link."""
 
-    clicks: Annotated[int, Field(description="Clicks by people, not bots.")] = 0
-    unique_clicks: Annotated[
-        int,
-        Field(
-            description="Number of first clicks: the first click by each browser on each day (UTC)."
-        ),
-    ] = 0
-    bot_hits: Annotated[
-        int, Field(description="Visits by bots: previews, crawlers, prefetching.")
-    ] = 0
-    qr_scans: Annotated[int, Field(description="Clicks that came from the QR code.")] = 0
-    opens: Annotated[
-        int, Field(description="`open` events of the app that were matched to the link.")
-    ] = 0
-    installs: Annotated[
-        int, Field(description="`install` events of the app that were matched to the link.")
-    ] = 0
-    conversion: Annotated[
-        Rate | None,
-        Field(description="installs / clicks, to four decimals; null if there are no clicks."),
-    ] = None
+    clicks: int = 0
+    """Clicks by people, not bots."""
+    unique_clicks: int = 0
+    """Number of first clicks: the first click by each browser on each day (UTC)."""
+    bot_hits: int = 0
+    """Visits by bots: previews, crawlers, prefetching."""
+    qr_scans: int = 0
+    """Clicks that came from the QR code."""
+    opens: int = 0
+    """`open` events of the app that were matched to the link."""
+    installs: int = 0
+    """`install` events of the app that were matched to the link."""
+    conversion: Rate | None = None
+    """installs / clicks, to four decimals; null if there are no clicks."""
 
 
 class BucketRecord(TotalsRecord):
@@ -44,17 +37,18 @@ class BucketRecord(TotalsRecord):
 
     from_: Annotated[Iso, Field(alias="from")]
     to: Iso
-    partial: Annotated[bool, Field(description="The period covers only part of the bucket.")]
+    partial: bool
+    """The period covers only part of the bucket."""
 
 
 class PlatformRecord(TotalsRecord):
-    platform: Annotated[
-        str, Field(description="ios, android, mobile (another phone) or desktop; empty if unknown.")
-    ]
+    platform: str
+    """ios, android, mobile (another phone) or desktop; empty if unknown."""
 
 
 class CountryRecord(TotalsRecord):
-    country: Annotated[str, Field(description="Two-letter ISO 3166-1 code; empty if unknown.")]
+    country: str
+    """Two-letter ISO 3166-1 code; empty if unknown."""
 
 
 class LinkStatisticsRecord(Record):
@@ -68,11 +62,13 @@ class LinkStatisticsRecord(Record):
     interval: Interval
     timezone: str
     totals: TotalsRecord
-    opens_by_method: Annotated[
-        dict[str, int],
-        Field(description="Opens by the method that matched them. Omits methods without opens."),
-    ]
-    installs_by_method: Annotated[dict[str, int], Field(description="Like opensByMethod.")]
-    data: Annotated[list[BucketRecord], Field(description="In chronological order, without gaps.")]
-    platforms: Annotated[list[PlatformRecord], Field(description="Most clicks first.")]
-    countries: Annotated[list[CountryRecord], Field(description="Most clicks first.")]
+    opens_by_method: dict[str, int]
+    """Opens by the method that matched them. Omits methods without opens."""
+    installs_by_method: dict[str, int]
+    """Like opensByMethod."""
+    data: list[BucketRecord]
+    """In chronological order, without gaps."""
+    platforms: list[PlatformRecord]
+    """Most clicks first."""
+    countries: list[CountryRecord]
+    """Most clicks first."""

@@ -17,31 +17,26 @@ _MAX_SHOWN_VALUES = 3
 class StartQuery(Query):
     """The summary that the start of an import is based on."""
 
-    revision: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            description="The revision of the summary that was read. If the mapping has changed "
-            "since, the import does not start.",
-        ),
-    ] = None
+    revision: Annotated[int | None, Field(ge=1)] = None
+    """The revision of the summary that was read. If the mapping has changed since, the import does
+    not start.
+    """
 
 
 class ReasonRecord(Record):
     """A reason why lines would be rejected. A line with several counts for its first."""
 
-    field: Annotated[str, Field(description="The faulty field; empty for the whole line.")]
+    field: str
+    """The faulty field; empty for the whole line."""
     code: str
     message: Annotated[str, Field(description="What is wrong with the first line.")]
     lines: int
-    first_line: Annotated[int, Field(description="Number of the first line, from 1.")]
-    excerpt: Annotated[
-        str | None,
-        Field(
-            description="An excerpt of the first line, without secrets and network addresses. Null "
-            "if the line is over the size limit, or once the import was started."
-        ),
-    ]
+    first_line: int
+    """Number of the first line, from 1."""
+    excerpt: str | None
+    """An excerpt of the first line, without secrets and network addresses. Null if the line is over
+    the size limit, or once the import was started.
+    """
 
 
 class FirstFunnelStepRecord(Record):
@@ -63,15 +58,14 @@ class AttemptPropertyRecord(Record):
     """
 
     name: str
-    values: Annotated[int, Field(description="Number of its values that were examined.")]
-    event_names: Annotated[int, Field(description="Number of event names with the property.")]
-    steps: Annotated[
-        tuple[FirstFunnelStepRecord, ...],
-        Field(
-            description="The most frequent event names with the property, at most five, in the "
-            "order in which attempts reach them."
-        ),
-    ]
+    values: int
+    """Number of its values that were examined."""
+    event_names: int
+    """Number of event names with the property."""
+    steps: tuple[FirstFunnelStepRecord, ...]
+    """The most frequent event names with the property, at most five, in the order in which attempts
+    reach them.
+    """
 
 
 def _cut(value: Any) -> str:
@@ -100,118 +94,76 @@ class UsedMappingRecord(Record):
 class ImportSummaryRecord(Record):
     """The result of a dry run. Nothing of the file is stored as an event."""
 
-    revision: Annotated[
-        int, Field(description="The revision of the import whose mapping the dry run has used.")
-    ]
-    is_complete: Annotated[
-        bool,
-        Field(
-            description="false if the dry run ended before the end of the file, because it is "
-            "large. All numbers then describe the beginning of the file."
-        ),
-    ]
-    has_reached_limit: Annotated[
-        bool,
-        Field(
-            description="true if the file has more IDs, event names, properties, values or "
-            "reasons than a dry run examines. The lists and suggestions then describe a part of "
-            "them; the numbers of events and lines are not affected."
-        ),
-    ]
+    revision: int
+    """The revision of the import whose mapping the dry run has used."""
+    is_complete: bool
+    """false if the dry run ended before the end of the file, because it is large. All numbers then
+    describe the beginning of the file.
+    """
+    has_reached_limit: bool
+    """true if the file has more IDs, event names, properties, values or reasons than a dry run
+    examines. The lists and suggestions then describe a part of them; the numbers of events and
+    lines are not affected.
+    """
     left_out: Annotated[
         tuple[str, ...],
         Field(description="What is left out then, in sentences. Empty without a limit."),
     ] = ()
-    error: Annotated[
-        str | None, Field(description="Why the import would fail after `linesRead` lines.")
-    ]
+    error: str | None
+    """Why the import would fail after `linesRead` lines."""
     lines_read: int
-    events: Annotated[int, Field(description="Events that would be accepted.")]
-    duplicates: Annotated[
-        int,
-        Field(
-            description="Events that repeat an earlier line of the file. Events that were stored "
-            "before are not compared."
-        ),
-    ]
-    rejected: Annotated[int, Field(description="Lines that would be rejected.")]
+    events: int
+    """Events that would be accepted."""
+    duplicates: int
+    """Events that repeat an earlier line of the file. Events that were stored before are not
+    compared.
+    """
+    rejected: int
+    """Lines that would be rejected."""
     identify_lines: int
     ignored_lines: int
     empty_lines: int
     identity_conflicts: int
-    visitors: Annotated[
-        int | None,
-        Field(
-            description="Visitors with events, with the IDs of the file linked. Null if the file "
-            "has more than 250,000 IDs."
-        ),
-    ]
+    visitors: int | None
+    """Visitors with events, with the IDs of the file linked. Null if the file has more than 250,000
+    IDs.
+    """
     first_event_at: Iso | None
     last_event_at: Iso | None
-    event_name_count: Annotated[int, Field(description="Number of different event names.")]
-    event_names: Annotated[
-        tuple[EventNameRecord, ...],
-        Field(description="The most frequent event names, at most 1,000."),
-    ]
-    reasons: Annotated[
-        tuple[ReasonRecord, ...],
-        Field(description="Why lines would be rejected, the most frequent reason first."),
-    ]
+    event_name_count: int
+    """Number of different event names."""
+    event_names: tuple[EventNameRecord, ...]
+    """The most frequent event names, at most 1,000."""
+    reasons: tuple[ReasonRecord, ...]
+    """Why lines would be rejected, the most frequent reason first."""
     warnings: Annotated[
         tuple[ImportWarningRecord, ...],
         Field(description="What is unusual in its events, and what does not fit."),
     ] = ()
-    attempt_properties: Annotated[
-        tuple[AttemptPropertyRecord, ...],
-        Field(description="Properties that look like an attempt ID, the most likely first."),
-    ]
-    sample: Annotated[
-        SampleRecord | None,
-        Field(
-            description="The first rows of a table. Null for other formats, and once the import "
-            "was started."
-        ),
-    ]
-    mapping: Annotated[
-        ImportMapping | None,
-        Field(
-            description="The uses of the columns that the dry run has used. Unless one was sent, "
-            "it is the saved mapping of the same columns, or else a guess. Null if the columns "
-            "are the fields of an event, and for other formats."
-        ),
-    ]
-    saved_mapping: Annotated[
-        UsedMappingRecord | None,
-        Field(description="A saved mapping that equals `mapping`. Null if there is none."),
-    ] = None
-    steps: Annotated[
-        tuple[FirstFunnelStepRecord, ...],
-        Field(
-            description="The most frequent event names, at most five, in the order in which "
-            "visitors reach them."
-        ),
-    ]
-    other_date_format: Annotated[
-        str | None,
-        Field(
-            description="The format in which all times could be read as well, with day and month "
-            "in the other order than in the mapping. Null if some row proves the order."
-        ),
-    ] = None
-    whole_seconds: Annotated[
-        bool,
-        Field(
-            description="true if all times of events are whole seconds. Events in the same second "
-            "then prove no order."
-        ),
-    ] = False
-    sequence_property: Annotated[
-        str | None,
-        Field(
-            description="A property whose whole numbers rise with each event of a visitor, so that "
-            "it proves the order of events with equal times. Null if there is none."
-        ),
-    ] = None
+    attempt_properties: tuple[AttemptPropertyRecord, ...]
+    """Properties that look like an attempt ID, the most likely first."""
+    sample: SampleRecord | None
+    """The first rows of a table. Null for other formats, and once the import was started."""
+    mapping: ImportMapping | None
+    """The uses of the columns that the dry run has used. Unless one was sent, it is the saved
+    mapping of the same columns, or else a guess. Null if the columns are the fields of an event,
+    and for other formats.
+    """
+    saved_mapping: UsedMappingRecord | None = None
+    """A saved mapping that equals `mapping`. Null if there is none."""
+    steps: tuple[FirstFunnelStepRecord, ...]
+    """The most frequent event names, at most five, in the order in which visitors reach them."""
+    other_date_format: str | None = None
+    """The format in which all times could be read as well, with day and month in the other order
+    than in the mapping. Null if some row proves the order.
+    """
+    whole_seconds: bool = False
+    """true if all times of events are whole seconds. Events in the same second then prove no order.
+    """
+    sequence_property: str | None = None
+    """A property whose whole numbers rise with each event of a visitor, so that it proves the order
+    of events with equal times. Null if there is none.
+    """
 
     def values_of(self, column: str) -> list[str]:
         """Return the first values of a column, without empty cells and repeats, at most three."""

@@ -55,26 +55,16 @@ VisitorIds = Annotated[
 class ImportLine(TrackedItem):
     """A past event of a visitor (`visitorId`) or a user (`userId`)."""
 
-    timestamp: Annotated[
-        PastTimestamp, Field(description="When the event happened, no matter how long ago.")
-    ]
+    timestamp: PastTimestamp
+    """When the event happened, no matter how long ago."""
     visitor_id: SentId | None = None
     user_id: SentId | None = None
-    visitor_ids: Annotated[
-        VisitorIds | None,
-        Field(
-            description="More visitors who are this user. They are linked before the event is "
-            "stored. Needs `userId`."
-        ),
-    ] = None
+    visitor_ids: VisitorIds | None = None
+    """More visitors who are this user. They are linked before the event is stored. Needs `userId`.
+    """
     external_session_id: SentId | None = None
-    dedupe_key: Annotated[
-        SentId | None,
-        Field(
-            description="Identifies repeats. Without it, transactionId or else the line's "
-            "content identifies them."
-        ),
-    ] = None
+    dedupe_key: SentId | None = None
+    """Identifies repeats. Without it, transactionId or else the line's content identifies them."""
     country: EventName | None = None
     region: EventName | None = None
     device: EventName | None = None
@@ -90,20 +80,14 @@ class IdentifyLine(Input):
 
     type: Literal["identify"]
     user_id: SentId
-    visitor_ids: Annotated[
-        VisitorIds | None, Field(description="The visitors who are this user.")
-    ] = None
-    timestamp: Annotated[
-        PastTimestamp | None,
-        Field(description="When the traits were stated. Default: when the line is imported."),
-    ] = None
-    traits: Annotated[
-        Properties | None, Field(description="Traits of the user. Other traits stay; null removes.")
-    ] = None
-    traits_once: Annotated[
-        Properties | None,
-        Field(description="Traits that the user gets only if nothing else states them."),
-    ] = None
+    visitor_ids: VisitorIds | None = None
+    """The visitors who are this user."""
+    timestamp: PastTimestamp | None = None
+    """When the traits were stated. Default: when the line is imported."""
+    traits: Properties | None = None
+    """Traits of the user. Other traits stay; null removes."""
+    traits_once: Properties | None = None
+    """Traits that the user gets only if nothing else states them."""
 
 
 class ImportedLine(RootModel[ImportLine | IdentifyLine]):
@@ -255,25 +239,17 @@ class MappedColumn(Input):
 
     model_config = ConfigDict(serialize_by_alias=True)
 
-    column: Annotated[
-        Annotated[str, Field(max_length=MAX_COLUMN_CHARS), AfterValidator(without_controls)],
-        Field(
-            description="Name of the column, as in the first row of the file. In JSON lines, a "
-            "path, such as `user.id`, `items[0].sku` or `params[key=page].value`."
-        ),
-    ]
+    column: Annotated[str, Field(max_length=MAX_COLUMN_CHARS), AfterValidator(without_controls)]
+    """Name of the column, as in the first row of the file. In JSON lines, a path, such as
+    `user.id`, `items[0].sku` or `params[key=page].value`.
+    """
     use: Annotated[Use, Field(strict=False, description="What the column contains.")]
-    unit: Annotated[
-        TimeUnit | None,
-        Field(strict=False, description="Unit of the use `time`. `text` is text, or a date type."),
-    ] = None
-    format: Annotated[
-        Annotated[str, Field(max_length=100), AfterValidator(_time_format)] | None,
-        Field(
-            description="Format of a time with the unit `text`, such as `%d.%m.%Y %H:%M:%S`. "
-            "Without it, the time is ISO 8601."
-        ),
-    ] = None
+    unit: Annotated[TimeUnit | None, Field(strict=False)] = None
+    """Unit of the use `time`. `text` is text, or a date type."""
+    format: Annotated[str, Field(max_length=100), AfterValidator(_time_format)] | None = None
+    """Format of a time with the unit `text`, such as `%d.%m.%Y %H:%M:%S`. Without it, the time is
+    ISO 8601.
+    """
     name: Annotated[
         Annotated[str, Field(min_length=1, max_length=200), AfterValidator(without_controls)]
         | None,
@@ -284,49 +260,29 @@ class MappedColumn(Input):
             + "."
         ),
     ] = None
-    type: Annotated[
-        ValueType | None,
-        Field(
-            strict=False,
-            description="Type of the values of a `property`; by default, the type in the file, "
-            "which is text in CSV.",
-        ),
-    ] = None
+    type: Annotated[ValueType | None, Field(strict=False)] = None
+    """Type of the values of a `property`; by default, the type in the file, which is text in CSV.
+    """
 
-    decimal: Annotated[
-        DecimalMark | None,
-        Field(
-            strict=False,
-            description="Decimal mark of numbers in text, for the type `number` and the field "
-            "`amount`: `point`, as in 1,234.50, or `comma`, as in 1.234,50. By default, `point`.",
-        ),
-    ] = None
+    decimal: Annotated[DecimalMark | None, Field(strict=False)] = None
+    """Decimal mark of numbers in text, for the type `number` and the field `amount`: `point`, as in
+    1,234.50, or `comma`, as in 1.234,50. By default, `point`.
+    """
 
-    event: Annotated[
-        EventName | None,
-        Field(
-            description="Name of the event that happened at this time, for the use `time`. Several "
-            "columns can then have this use: a row becomes an event for each of its times, and a "
-            "row without a time is skipped. Its `dedupeKey` gets the name as a suffix."
-        ),
-    ] = None
-    values: Annotated[
-        dict[str, str] | None,
-        Field(
-            max_length=MAX_REPLACED,
-            description="New values by those in the file, for the uses `event`, `type` and "
-            "`property`. Other values stay.",
-        ),
-    ] = None
-    types: Annotated[
-        dict[str, EventType] | None,
-        Field(
-            max_length=MAX_REPLACED,
-            description="Types of events by their name in the file, for the use `event`, such as "
-            '`{"page_view": "pageview"}`. A page view needs a path or URL in another column, and a '
-            "screen view a screen; otherwise, the row stays an ordinary event.",
-        ),
-    ] = None
+    event: EventName | None = None
+    """Name of the event that happened at this time, for the use `time`. Several columns can then
+    have this use: a row becomes an event for each of its times, and a row without a time is
+    skipped. Its `dedupeKey` gets the name as a suffix.
+    """
+    values: Annotated[dict[str, str] | None, Field(max_length=MAX_REPLACED)] = None
+    """New values by those in the file, for the uses `event`, `type` and `property`. Other values
+    stay.
+    """
+    types: Annotated[dict[str, EventType] | None, Field(max_length=MAX_REPLACED)] = None
+    """Types of events by their name in the file, for the use `event`, such as `{"page_view":
+    "pageview"}`. A page view needs a path or URL in another column, and a screen view a screen;
+    otherwise, the row stays an ordinary event.
+    """
 
     @property
     def has_numbers(self) -> bool:
@@ -383,30 +339,18 @@ class ImportMapping(Input):
 
     model_config = ConfigDict(serialize_by_alias=True)
 
-    columns: Annotated[
-        list[MappedColumn],
-        Field(max_length=MAX_COLUMNS, description="The columns, in any order."),
-    ]
-    event_name: Annotated[
-        EventName | None,
-        Field(description="Name of every event, if no column has the use `event`."),
-    ] = None
-    event_type: Annotated[
-        EventType,
-        Field(description="Type of every event whose row does not have a type."),
-    ] = "event"
-    timezone: Annotated[
-        Annotated[str, Field(max_length=64), AfterValidator(known_timezone)],
-        Field(description="Time zone of times without an offset, such as `Europe/Berlin`."),
-    ] = "UTC"
-    other_columns: Annotated[
-        OtherColumns | None,
-        Field(
-            strict=False,
-            description="The use of all columns that are not listed. Without it, a file with "
-            "such a column is rejected.",
-        ),
-    ] = None
+    columns: Annotated[list[MappedColumn], Field(max_length=MAX_COLUMNS)]
+    """The columns, in any order."""
+    event_name: EventName | None = None
+    """Name of every event, if no column has the use `event`."""
+    event_type: EventType = "event"
+    """Type of every event whose row does not have a type."""
+    timezone: Annotated[str, Field(max_length=64), AfterValidator(known_timezone)] = "UTC"
+    """Time zone of times without an offset, such as `Europe/Berlin`."""
+    other_columns: Annotated[OtherColumns | None, Field(strict=False)] = None
+    """The use of all columns that are not listed. Without it, a file with such a column is
+    rejected.
+    """
 
     @model_validator(mode="after")
     def _names_each_thing_once(self) -> Self:

@@ -1,9 +1,5 @@
 """Wire types for saved mappings."""
 
-from typing import Annotated
-
-from pydantic import Field
-
 from penstock.events.imports.formats.schema import CompleteMapping, ImportMapping
 from penstock.http.schema import Input, Iso, Name, Omittable, Record
 
@@ -19,10 +15,8 @@ class SavedMappingChange(Input):
     """Changes to a saved mapping. Fields that are left out keep their values."""
 
     name: Omittable[Name] = None
-    mapping: Annotated[
-        Omittable[CompleteMapping],
-        Field(description="A new mapping, which replaces the old one."),
-    ] = None
+    mapping: Omittable[CompleteMapping] = None
+    """A new mapping, which replaces the old one."""
 
 
 class SavedMappingRecord(Record):
