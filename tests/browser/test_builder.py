@@ -954,6 +954,37 @@ def test_own_properties_come_before_built_in_fields(form):
     assert form.get_by_role("listbox").bounding_box()["width"] >= 380
 
 
+def test_enter_takes_the_first_match_of_the_text_and_never_a_stale_suggestion(form):
+    form.get_by_role("button", name="Add a property").click()
+    form.get_by_role("option", name="plan").wait_for()
+    held = HeldRequests(form, re.compile("/api/schema/properties"))
+    keys, chosen = form.keyboard, form.locator("#suggestions [aria-selected=true]")
+    keys.type("pri")
+    expect(chosen).to_have_text(re.compile("^price"))
+    expect(form.get_by_role("option", name="plan")).to_have_count(0)
+    keys.press("Enter")
+    assert definition(form)["breakdownProperties"] == ["price"]
+
+    form.get_by_role("button", name="Add a property").click()
+    keys.type("vari")
+    keys.press("Enter")
+    assert definition(form)["breakdownProperties"] == ["price", "vari"]
+    keys.press("ControlOrMeta+a")
+    keys.type("PLA")
+    keys.press("Enter")  # before any list is loaded
+    held.release()
+    expect(form.locator(".breakdown input").last).to_have_value("plan")
+
+    form.get_by_role("button", name="Add a property").click()
+    form.get_by_role("option", name="plan").wait_for()
+    keys.type("pla")
+    expect(chosen).to_have_text(re.compile("^plan"))
+    keys.press("Escape")
+    expect(form.locator("#suggestions")).to_be_hidden()
+    keys.press("Enter")
+    assert definition(form)["breakdownProperties"] == ["price", "plan", "pla"]
+
+
 def test_a_closed_step_is_one_line_of_text_until_it_is_opened(shop, builder):
     page = builder
     steps = [

@@ -39,7 +39,7 @@ document.addEventListener("click", (event) => closeMenus(event.target.closest("d
 document.addEventListener("focusin", (event) => closeMenus(event.target.closest("details.menu")));
 document.addEventListener("keydown", (event) => {
   const open = document.querySelector("details.menu[open]");
-  if (event.key !== "Escape" || !open) return;
+  if (event.key !== "Escape" || event.defaultPrevented || !open) return;
   open.open = false;
   open.querySelector("summary").focus();
 });
