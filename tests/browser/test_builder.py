@@ -985,6 +985,17 @@ def test_enter_takes_the_first_match_of_the_text_and_never_a_stale_suggestion(fo
     assert definition(form)["breakdownProperties"] == ["price", "plan", "pla"]
 
 
+def test_a_breakdown_offers_nearly_unique_properties_last(form):
+    step(form, 1).get_by_label("Value").fill("started")
+    step(form, 2).get_by_label("Value").fill("paid")
+    ideas = form.locator("#breakdown-ideas").get_by_role("button")
+    expect(ideas).to_have_text(["plan"])
+    form.get_by_role("button", name="Add a property").click()
+    names = form.locator("#suggestions bdi")
+    expect(names.first).to_have_text("plan")
+    expect(names.last).to_have_text("price")
+
+
 def test_a_closed_step_is_one_line_of_text_until_it_is_opened(shop, builder):
     page = builder
     steps = [

@@ -84,6 +84,12 @@ class PropertyRecord(Record):
         Field(description="When the latest of these events occurred; null for a trait."),
     ]
     types: Annotated[list[TypeRecord], Field(description="Most frequent first.")]
+    distinct_values: Annotated[
+        int | None,
+        Field(
+            description="Number of different values, up to 100 of each type; null without `event`."
+        ),
+    ]
 
 
 class ValueRecord(Record):
