@@ -276,7 +276,7 @@ def test_a_funnel_is_built_by_keyboard_alone(shop, form):
                 return
         raise AssertionError(f"no {name} is reached")
 
-    tab_to("Name")
+    expect(form.get_by_label("Name", exact=True)).to_be_focused()
     keys.type(EXPECTED["name"])
     tab_to("Conversion window")
     keys.type("1 day")
@@ -994,6 +994,19 @@ def test_a_breakdown_offers_nearly_unique_properties_last(form):
     names = form.locator("#suggestions bdi")
     expect(names.first).to_have_text("plan")
     expect(names.last).to_have_text("price")
+
+
+def test_a_save_without_a_server_says_so_at_the_button(form, watch):
+    form.get_by_label("Name", exact=True).fill("Checkout")
+    fill_steps(form, "started", "paid")
+    form.context.set_offline(True)
+    button = form.get_by_role("button", name="Save funnel")
+    button.click()
+    message = form.get_by_role("alert").filter(has_text="The server cannot be reached.")
+    expect(message).to_be_in_viewport(ratio=1)
+    gap = button.bounding_box()["y"] - message.bounding_box()["y"]
+    assert 0 < gap < 200
+    watch.allow("ERR_INTERNET_DISCONNECTED")
 
 
 def test_a_closed_step_is_one_line_of_text_until_it_is_opened(shop, builder):
