@@ -1,4 +1,5 @@
 // Reports: sets the reader's time zone by default, and shows an error in parts without a response.
+const EDGE_PX = 8;
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 const here = new URL(location.href);
 
@@ -28,6 +29,19 @@ for (const type of ["htmx:responseError", "htmx:sendError", "htmx:timeout"]) {
     detail.target.removeAttribute("aria-busy");
   });
 }
+
+// A menu opens towards the side with room for it.
+document.addEventListener(
+  "toggle",
+  ({ target: menu }) => {
+    const body = menu.matches("details.menu[open]") && menu.querySelector(".menu-body");
+    if (!body) return;
+    body.classList.remove("leftwards");
+    const isCut = body.getBoundingClientRect().right > document.documentElement.clientWidth - EDGE_PX;
+    body.classList.toggle("leftwards", isCut);
+  },
+  { capture: true },
+);
 
 // Escape closes a menu, as does a click or focus outside.
 function closeMenus(except) {
