@@ -257,7 +257,7 @@ def test_exclusions_are_built_and_the_report_shows_who_was_excluded(shop, form):
     expect(form.locator("#excluded")).to_have_text(str(results["excluded"]))
     assert_accessible(form)
     form.locator("#excluded a").click()
-    expect(form.get_by_role("heading", level=1)).to_have_text("Visitors that were excluded")
+    expect(form.get_by_role("heading", level=1)).to_have_text("Visitors who were excluded")
 
 
 def test_a_funnel_is_built_by_keyboard_alone(shop, form):
@@ -1007,6 +1007,23 @@ def test_a_save_without_a_server_says_so_at_the_button(form, watch):
     gap = button.bounding_box()["y"] - message.bounding_box()["y"]
     assert 0 < gap < 200
     watch.allow("ERR_INTERNET_DISCONNECTED")
+
+
+def test_nothing_moves_while_the_builder_loads(shop, builder):
+    builder.add_init_script("""
+        window.shifted = 0;
+        const add = (list) => list.getEntries().forEach((entry) => (shifted += entry.value));
+        new PerformanceObserver(add).observe({ type: "layout-shift", buffered: true });
+    """)
+    builder.set_viewport_size({"width": 1440, "height": 900})
+    for path in ("/funnels/new", None):
+        if path:
+            builder.goto(path)
+        else:
+            edit(builder, shop, FUNNEL)
+        expect(builder.locator("[data-row]")).to_have_count(2)
+        builder.wait_for_load_state("networkidle")
+        assert builder.evaluate("shifted") < 0.1
 
 
 def test_a_closed_step_is_one_line_of_text_until_it_is_opened(shop, builder):
