@@ -148,8 +148,8 @@ def test_pages_of_an_empty_workspace_lead_back_to_the_set_up(workspace, path):
 def test_connect_leads_to_the_website_that_was_chosen_or_the_first(workspace):
     first, other = workspace.website_id, new_website(workspace.client, "Blog")
     foreign = "web_of_nobody"
-    for asked, expected in ((other, other), (foreign, first), ("", first)):
-        answer = workspace.browser.get("/connect", params={"websiteId": asked})
+    for chosen, expected in ((other, other), (foreign, first), ("", first)):
+        answer = workspace.browser.get("/connect", params={"websiteId": chosen})
         assert (answer.status_code, answer.headers["location"]) == (302, f"/welcome/{expected}")
     assert 'href="/connect"' in workspace.browser.get("/goals").text
 

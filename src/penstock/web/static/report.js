@@ -37,8 +37,8 @@ document.addEventListener(
     const body = menu.matches("details.menu[open]") && menu.querySelector(".menu-body");
     if (!body) return;
     body.classList.remove("leftwards");
-    const isCut = body.getBoundingClientRect().right > document.documentElement.clientWidth - EDGE_PX;
-    body.classList.toggle("leftwards", isCut);
+    const room = document.documentElement.clientWidth - EDGE_PX;
+    body.classList.toggle("leftwards", body.getBoundingClientRect().right > room);
   },
   { capture: true },
 );

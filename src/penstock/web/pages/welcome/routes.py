@@ -20,9 +20,9 @@ def add_first(view: View) -> Response[bytes]:
 @page("/connect")
 def lead_to_website(view: View) -> Redirect:
     """Lead to the instructions for the website of the query, or else for the first one."""
-    asked = view.request.query_params.get("websiteId")
+    chosen = view.request.query_params.get("websiteId")
     ids = [website.id for website in view.websites]
-    website_id = asked if asked in ids else next(iter(ids), "")
+    website_id = chosen if chosen in ids else next(iter(ids), "")
     return Redirect(f"/welcome/{website_id}".rstrip("/"), status_code=302)
 
 
