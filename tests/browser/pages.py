@@ -132,7 +132,7 @@ PAGES = (
     ShownPage("settings-account", "/settings/account"),
 )
 
-ONLY_LEAD_ON = {"/", "/login/sso", "/login/sso/callback", "/settings"}
+ONLY_LEAD_ON = {"/", "/connect", "/login/sso", "/login/sso/callback", "/settings"}
 """Routes of pages without content, such as redirects."""
 
 PARTS = {"/funnels/{funnel_id}/row", "/funnels/{funnel_id}/outcomes"}

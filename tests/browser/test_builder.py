@@ -258,7 +258,7 @@ def test_exclusions_are_built_and_the_report_shows_who_was_excluded(shop, form):
     expect(form.locator("#excluded")).to_have_text(str(results["excluded"]))
     assert_accessible(form)
     form.locator("#excluded a").click()
-    expect(form.get_by_role("heading", level=1)).to_have_text("Visitors that were excluded")
+    expect(form.get_by_role("heading", level=1)).to_have_text("Visitors who were excluded")
 
 
 def test_a_funnel_is_built_by_keyboard_alone(shop, form):
@@ -277,7 +277,7 @@ def test_a_funnel_is_built_by_keyboard_alone(shop, form):
                 return
         raise AssertionError(f"no {name} is reached")
 
-    tab_to("Name")
+    expect(form.get_by_label("Name", exact=True)).to_be_focused()
     keys.type(EXPECTED["name"])
     tab_to("Conversion window")
     keys.type("1 day")
@@ -953,6 +953,78 @@ def test_own_properties_come_before_built_in_fields(form):
     assert set(names[:2]) == {"plan", "price"}
     assert all(name.startswith("$") for name in names[2:])
     assert form.get_by_role("listbox").bounding_box()["width"] >= 380
+
+
+def test_enter_takes_the_first_match_of_the_text_and_never_a_stale_suggestion(form):
+    form.get_by_role("button", name="Add a property").click()
+    form.get_by_role("option", name="plan").wait_for()
+    held = HeldRequests(form, re.compile("/api/schema/properties"))
+    keys, chosen = form.keyboard, form.locator("#suggestions [aria-selected=true]")
+    keys.type("pri")
+    expect(chosen).to_have_text(re.compile("^price"))
+    expect(form.get_by_role("option", name="plan")).to_have_count(0)
+    keys.press("Enter")
+    assert definition(form)["breakdownProperties"] == ["price"]
+
+    form.get_by_role("button", name="Add a property").click()
+    keys.type("vari")
+    keys.press("Enter")
+    assert definition(form)["breakdownProperties"] == ["price", "vari"]
+    keys.press("ControlOrMeta+a")
+    keys.type("PLA")
+    keys.press("Enter")  # before any list is loaded
+    held.release()
+    expect(form.locator(".breakdown input").last).to_have_value("plan")
+
+    form.get_by_role("button", name="Add a property").click()
+    form.get_by_role("option", name="plan").wait_for()
+    keys.type("pla")
+    expect(chosen).to_have_text(re.compile("^plan"))
+    keys.press("Escape")
+    expect(form.locator("#suggestions")).to_be_hidden()
+    keys.press("Enter")
+    assert definition(form)["breakdownProperties"] == ["price", "plan", "pla"]
+
+
+def test_a_breakdown_offers_nearly_unique_properties_last(form):
+    step(form, 1).get_by_label("Value").fill("started")
+    step(form, 2).get_by_label("Value").fill("paid")
+    ideas = form.locator("#breakdown-ideas").get_by_role("button")
+    expect(ideas).to_have_text(["plan"])
+    form.get_by_role("button", name="Add a property").click()
+    names = form.locator("#suggestions bdi")
+    expect(names.first).to_have_text("plan")
+    expect(names.last).to_have_text("price")
+
+
+def test_a_save_without_a_server_says_so_at_the_button(form, watch):
+    form.get_by_label("Name", exact=True).fill("Checkout")
+    fill_steps(form, "started", "paid")
+    form.context.set_offline(True)
+    button = form.get_by_role("button", name="Save funnel")
+    button.click()
+    message = form.get_by_role("alert").filter(has_text="The server cannot be reached.")
+    expect(message).to_be_in_viewport(ratio=1)
+    gap = button.bounding_box()["y"] - message.bounding_box()["y"]
+    assert 0 < gap < 200
+    watch.allow("ERR_INTERNET_DISCONNECTED")
+
+
+def test_nothing_moves_while_the_builder_loads(shop, builder):
+    builder.add_init_script("""
+        window.shifted = 0;
+        const add = (list) => list.getEntries().forEach((entry) => (shifted += entry.value));
+        new PerformanceObserver(add).observe({ type: "layout-shift", buffered: true });
+    """)
+    builder.set_viewport_size({"width": 1440, "height": 900})
+    for path in ("/funnels/new", None):
+        if path:
+            builder.goto(path)
+        else:
+            edit(builder, shop, FUNNEL)
+        expect(builder.locator("[data-row]")).to_have_count(2)
+        builder.wait_for_load_state("networkidle")
+        assert builder.evaluate("shifted") < 0.1
 
 
 def test_a_closed_step_is_one_line_of_text_until_it_is_opened(shop, builder):

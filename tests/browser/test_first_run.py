@@ -47,6 +47,18 @@ def test_an_account_a_website_a_key_and_the_first_event_shows_by_itself(service,
     page.go_back()
     page.get_by_role("link", name="Continue").click()
     expect(page.get_by_role("heading", level=1, name="Funnels")).to_be_visible()
+    page.get_by_role("link", name="Connect", exact=True).click()
+    expect(page.get_by_role("heading", level=1, name="Connect Shop")).to_be_visible()
+
+
+def test_another_website_is_connected_next(signed_in, website, account):
+    signed_in.goto("/settings/websites/new")
+    signed_in.get_by_label("Name").fill("Blog")
+    signed_in.get_by_role("button", name="Add website").click()
+    heading = signed_in.get_by_role("heading", level=1)
+    expect(heading).to_have_text("Send the first event from Blog")
+    signed_in.get_by_label("Website or app").select_option("Shop")
+    expect(heading).to_have_text("Send the first event from Shop")
 
 
 def test_the_snippet_sends_a_page_view_and_events(website, signed_in, browser):

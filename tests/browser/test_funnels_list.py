@@ -129,9 +129,13 @@ def test_a_goal_with_the_name_of_another_has_the_error_at_its_name(signed_in, ac
     saved(account, "/api/goals", GOAL)
     signed_in.goto("/goals/new")
     name = signed_in.get_by_label("Name")
+    expect(name).to_be_focused()
     name.fill("Paid")
     signed_in.get_by_label("Value").fill("paid")
     signed_in.get_by_role("button", name="Save goal").click()
+    expect(signed_in.locator("#goal .actions")).to_contain_text(
+        "Not sent: correct the marked field."
+    )
     expect(name).to_have_attribute("aria-invalid", "true")
     expect(name).to_be_focused()
     expect(signed_in.locator("#goal [data-field=name] .fault")).to_be_visible()

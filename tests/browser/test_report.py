@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import confirm
-from tests.browser.watching import assert_accessible, assert_fits
+from tests.browser.watching import HeldRequests, assert_accessible, assert_fits
 from tests.cases import cases, full_except
 from tests.records import create, event_steps, new_key, send_events
 from tests.waiting import eventually
@@ -394,6 +394,37 @@ def test_a_funnel_that_nobody_entered_has_dashes_and_says_so(own, signed_in, wat
         signed_in.locator("#detail .tabs").get_by_role("link", name=tab).click()
         expect(signed_in.locator("#detail [aria-current=page]")).to_have_text(tab)
     assert_accessible(signed_in)
+
+
+def test_a_clicked_tab_is_marked_at_once_and_its_panel_says_that_it_loads(demo, demo_page):
+    opened(demo_page, f"/funnels/{demo.ids['funnel']}?timezone=UTC")
+    held = HeldRequests(demo_page, re.compile("show=times"))
+    tab, panel = demo_page.locator("#tab-times"), demo_page.locator("#detail")
+    tab.click()
+    expect(panel.locator(".tabs [aria-current]")).to_have_attribute("id", "tab-times")
+    note = panel.get_by_text("Loading “Times”…")
+    expect(note).to_be_visible()
+    held.release()
+    expect(note).to_have_count(0)
+    expect(panel.locator(".tabs [aria-current]")).to_have_attribute("id", "tab-times")
+
+
+def test_every_menu_of_a_report_fits_its_window(demo, demo_page):
+    opened(demo_page, f"/funnels/{demo.ids['funnel']}?timezone=UTC")
+    for width in (390, 768, 1440):
+        demo_page.set_viewport_size({"width": width, "height": 900})
+        for menu in demo_page.locator(".page-filters details.menu > summary").all():
+            menu.click()
+            body = demo_page.locator("details.menu[open] .menu-body")
+            demo_page.wait_for_function(
+                """() => {
+                    const body = document.querySelector("details.menu[open] .menu-body");
+                    const { left, right } = body?.getBoundingClientRect() ?? { left: -1 };
+                    return left >= 0 && right <= innerWidth;
+                }"""
+            )
+            expect(body).to_have_count(1)
+            demo_page.keyboard.press("Escape")
 
 
 def test_menus_ask_a_question_that_the_address_restores_and_the_builder_saves(

@@ -62,6 +62,7 @@ def test_a_website_that_is_gone_is_a_fault_of_its_field_and_ends_no_session(
     signed_in.goto("/settings/api-keys")
     signed_in.get_by_role("button", name="Create a key").first.click()
     dialog = signed_in.get_by_role("dialog", name="Create an API key")
+    expect(dialog.get_by_label("Name")).to_be_focused()
     dialog.get_by_label("Name").fill("Backend")
     dialog.get_by_label("For").select_option("Shop")
     account.client.delete(f"/api/settings/websites/{website}").raise_for_status()

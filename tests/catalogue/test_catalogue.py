@@ -169,6 +169,7 @@ def test_properties_have_the_types_of_their_values(workspace):
             {"type": "string", "count": 2, "lastSeenAt": "2024-05-02T00:00:00.000Z"},
             {"type": "boolean", "count": 1, "lastSeenAt": "2024-05-05T00:00:00.000Z"},
         ],
+        "distinctValues": None,
     }  # fmt: skip
 
 
@@ -202,6 +203,21 @@ def test_properties_and_values_of_one_event(workspace):
     assert values(workspace, "plan", event="paid") == [("pro", 1)]
     assert set(values(workspace, "plan")) == {("pro", 1), ("free", 1), ("team", 1)}
     assert values(workspace, "plan", kind="pageview") == [("team", 1)]
+
+
+def test_properties_of_one_event_say_how_many_different_values_they_have(workspace):
+    take(
+        workspace,
+        *({"event": "paid", "properties": {"id": f"{n}", "n": n, "plan": "pro"}} for n in range(9)),
+        {"event": "left", "properties": {"plan": "free", "id": "9"}},
+    )
+
+    def counted(**parameters):
+        listed = fetch(workspace, "properties", **parameters)["data"]
+        return {seen["property"]: seen["distinctValues"] for seen in listed}
+
+    assert {"id": 9, "n": 9, "plan": 1}.items() <= counted(event="paid").items()
+    assert set(counted().values()) == {None}
 
 
 def test_a_path_selects_all_page_views(workspace):

@@ -119,7 +119,7 @@ def test_without_a_conversion_window_nobody_is_pending_or_drops_off(workspace, s
         assert "This funnel has no conversion window." in text
         assert "not converted" in text
     title = workspace.browser.get(path.replace("?", "/units?") + "&outcome=pending").text
-    assert "Visitors that have not converted" in title
+    assert "Visitors who have not converted" in title
 
 
 @pytest.mark.usefixtures("warehouse")

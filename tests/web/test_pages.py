@@ -145,6 +145,15 @@ def test_pages_of_an_empty_workspace_lead_back_to_the_set_up(workspace, path):
     assert f'href="{set_up}"' in workspace.browser.get(path, headers=part).text
 
 
+def test_connect_leads_to_the_website_that_was_chosen_or_the_first(workspace):
+    first, other = workspace.website_id, new_website(workspace.client, "Blog")
+    foreign = "web_of_nobody"
+    for chosen, expected in ((other, other), (foreign, first), ("", first)):
+        answer = workspace.browser.get("/connect", params={"websiteId": chosen})
+        assert (answer.status_code, answer.headers["location"]) == (302, f"/welcome/{expected}")
+    assert 'href="/connect"' in workspace.browser.get("/goals").text
+
+
 def test_a_part_is_the_same_as_in_the_whole_page(workspace):
     whole = workspace.browser.get("/settings/api-keys").text
     part = workspace.browser.get(

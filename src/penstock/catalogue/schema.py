@@ -81,6 +81,8 @@ class PropertyRecord(Record):
     """When the latest of these events occurred; null for a trait."""
     types: list[TypeRecord]
     """Most frequent first."""
+    distinct_values: int | None
+    """Number of different values, up to 100 of each type; null without `event`."""
 
 
 class ValueRecord(Record):

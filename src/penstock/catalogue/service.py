@@ -87,7 +87,8 @@ class CatalogueService:
             | {"trait_prefix": TRAIT_PREFIX, "key_bytes": MAX_KEY_BYTES}
             | {"touches": [(_event_field(name), name) for name in TOUCH_FIELDS]},
         )
-        return Listing([_property(*row) for row in page], query.pagination, total)
+        records = [_property(*row, has_event=query.event is not None) for row in page]
+        return Listing(records, query.pagination, total)
 
     def values(
         self,
@@ -201,7 +202,13 @@ def _limits(page: Page) -> dict[str, Any]:
 
 
 def _property(
-    name: str, count: int, last_ms: int, types: Sequence[tuple[Any, int, int]]
+    name: str,
+    count: int,
+    last_ms: int,
+    types: Sequence[tuple[Any, int, int]],
+    different: int,
+    *,
+    has_event: bool,
 ) -> PropertyRecord:
     return PropertyRecord(
         property=name,
@@ -212,6 +219,7 @@ def _property(
             TypeRecord(type=type_, count=events, last_seen_at=_time(at_ms))
             for type_, events, at_ms in types
         ],
+        distinct_values=different if has_event else None,
     )
 
 

@@ -49,6 +49,7 @@ NAV: tuple[Entry, ...] = (
     Entry("Links", "/links", "links"),
     Entry("Attribution", "/attribution", "attribution"),
     Entry("Imports", "/imports", "imports", _IMPORTS),
+    Entry("Connect", "/connect", "web", (Entry("Connect", "/welcome"),)),
     Entry("System", "/system", "system", for_owners=True),
     Entry("Settings", "/settings", "settings", SETTINGS),
 )

@@ -1,11 +1,13 @@
 -- One page of the properties with their types, most frequent first, and their total number. A path
 -- selects all page views: the catalogue does not store properties by path. Fields of touches appear
 -- for every kind and event, because every event has its visitor's touches. So do traits, which
--- count visitors instead of events and have no time.
+-- count visitors instead of events and have no time. Different values are counted for one event
+-- only: their states are large, and those of all events would take seconds.
 WITH typed AS
 (
     SELECT property, toString(type) AS type, sum(events) AS events,
-        toInt64(toUnixTimestamp64Milli(max(last_at))) AS last_ms
+        toInt64(toUnixTimestamp64Milli(max(last_at))) AS last_ms,
+        if({event:String} = '', 0, length(topKMerge(100, 1, 'counts')(top))) AS different
     FROM catalogue
     WHERE website_id IN {websites:Array(String)} AND property != ''
         AND ({kind:String} = '' OR toString(kind) = {kind:String})
@@ -19,7 +21,8 @@ WITH typed AS
     GROUP BY property, type
     UNION ALL
     SELECT touch.2 AS property, toString(type) AS type, sum(events) AS events,
-        toInt64(toUnixTimestamp64Milli(max(last_at))) AS last_ms
+        toInt64(toUnixTimestamp64Milli(max(last_at))) AS last_ms,
+        if({event:String} = '', 0, length(topKMerge(100, 1, 'counts')(top))) AS different
     FROM catalogue
     ARRAY JOIN {touches:Array(Tuple(String, String))} AS touch
     WHERE website_id IN {websites:Array(String)} AND catalogue.property = touch.1
@@ -28,7 +31,8 @@ WITH typed AS
     UNION ALL
     SELECT concat({trait_prefix:String}, trait.1) AS property,
         transform(substring(trait.2, 1, 1), ['s', 'n'], ['string', 'number'], 'boolean') AS type,
-        count() AS events, 0 AS last_ms
+        count() AS events, 0 AS last_ms,
+        if({event:String} = '', 0, uniqUpTo(99)(trait.2)) AS different
     FROM
     (
         SELECT texts FROM visitor_traits FINAL
@@ -46,14 +50,15 @@ seen AS
         sum(typed.events) AS events,
         max(typed.last_ms) AS last_ms,
         arraySort(type -> (-toInt64(type.2), type.1),
-            groupArray((typed.type, typed.events, typed.last_ms))) AS types
+            groupArray((typed.type, typed.events, typed.last_ms))) AS types,
+        sum(typed.different) AS different
     FROM typed
     GROUP BY property
 )
 SELECT
     (SELECT count() FROM seen) AS total,
     (
-        SELECT groupArray((property, events, last_ms, types))
+        SELECT groupArray((property, events, last_ms, types, different))
         FROM (
             SELECT * FROM seen ORDER BY events DESC, property
             LIMIT {limit:UInt64} OFFSET {offset:UInt64})

@@ -6,12 +6,8 @@ import { makeFilter, part } from "./builder/matches.js";
 import { RETRIES_MS, suggest } from "./builder/suggestions.js";
 import { on } from "./delegation.js";
 
-// Enter sends the form unless it selects a suggestion: so this is registered before suggestions.
-on("keydown", ".ad-hoc [data-suggests]", (input, event) => {
-  const selects = input.hasAttribute("aria-activedescendant");
-  if (event.key === "Enter" && !event.isComposing && !selects) input.form.requestSubmit();
-});
 suggestBy(suggest, RETRIES_MS);
+on("suggestion:entered", ".ad-hoc [data-suggests]", (input) => input.form.requestSubmit());
 on("suggestion:picked", ".filter [data-suggests]", (input, { detail }) =>
   propertyPicked(input.closest(".filter"), detail.suggestion),
 );

@@ -2,8 +2,18 @@
 // or Escape closes it.
 import { on } from "./delegation.js";
 
-on("click", "[data-opens]", (button) => document.querySelector(button.dataset.opens).showModal());
+on("click", "[data-opens]", (button) => openDialog(document.querySelector(button.dataset.opens)));
 on("click", "[data-closes]", (button) => button.closest("dialog").close());
+// Focuses the first field, or the button that keeps everything as it is, instead of Close.
+export function openDialog(dialog) {
+  dialog.showModal();
+  const fields = [
+    ...dialog.querySelectorAll(":is(input, select, textarea):not([type=hidden], [readonly])"),
+    ...dialog.querySelectorAll(".actions [data-closes]"),
+  ];
+  fields.find((field) => field.checkVisibility())?.focus();
+}
+
 on("pointerdown", "dialog", (dialog, event) => {
   if (event.target !== dialog || dialog.hasAttribute("data-stays")) return;
   const box = dialog.getBoundingClientRect();

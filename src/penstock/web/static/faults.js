@@ -1,9 +1,11 @@
-// Shows the errors of a problem document at their fields, and those without a field above the form.
+// Shows the errors of a problem document at their fields, and those without a field at the button
+// that sends the form.
 import { formatNumber } from "./formats.js";
 
 export function clearFaults(form) {
   clearFieldFaults(form);
   form.querySelector(".form-faults").hidden = true;
+  showStatus(form, "");
 }
 
 export function clearFieldFaults(form) {
@@ -21,7 +23,10 @@ export function clearFaultAt(form, path) {
 export function showFaults(form, problem) {
   const faults = problem.errors ?? [];
   if (faults.length) placeFaults(form, faults);
-  else showAbove(form, [problem.detail]);
+  else showAtButton(form, [problem.detail]);
+  const count = form.querySelectorAll(".fault:not([hidden])").length;
+  if (count)
+    showStatus(form, `Not sent: correct ${count === 1 ? "the marked field" : `${count} fields`}.`);
   const first =
     form.querySelector("[aria-invalid]") ?? form.querySelector(".form-faults:not([hidden])");
   if (first?.closest("details:not([open])")) first.closest("details").open = true;
@@ -33,7 +38,7 @@ export function showFaults(form, problem) {
 export function placeFaults(form, faults) {
   const withoutField = faults.filter((fault) => !showAtField(form, fault));
   if (withoutField.length)
-    showAbove(
+    showAtButton(
       form,
       withoutField.map((fault) =>
         fault.field ? `${fault.field}: ${fault.message}` : fault.message,
@@ -41,8 +46,10 @@ export function placeFaults(form, faults) {
     );
 }
 
-export function showAbove(form, lines) {
+// The message comes before the button, where the reader looks: a long form has its top elsewhere.
+export function showAtButton(form, lines) {
   const summary = form.querySelector(".form-faults");
+  form.querySelector("button[type=submit]")?.closest(".actions")?.before(summary);
   summary.replaceChildren(
     ...(lines.length === 1
       ? [lines[0] || "The server rejected this without giving a reason."]
@@ -50,6 +57,12 @@ export function showAbove(form, lines) {
   );
   summary.tabIndex = -1;
   summary.hidden = false;
+}
+
+// text: what happened to the form, beside its button.
+export function showStatus(form, text) {
+  const status = form.querySelector(".sending");
+  if (status) status.textContent = text;
 }
 
 // Returns the field with a path, or the nearest field around it, tried in this order:

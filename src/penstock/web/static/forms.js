@@ -5,7 +5,7 @@
 // "form:refused" with detail.problem, where preventDefault() hides it.
 import { call, Unreachable } from "./api.js";
 import { collect } from "./form-body.js";
-import { clearFaults, showAbove, showFaults } from "./faults.js";
+import { clearFaults, showAtButton, showFaults, showStatus } from "./faults.js";
 import { on } from "./delegation.js";
 import { loadPart } from "./parts.js";
 import { needsLogIn, sessionEnded } from "./session.js";
@@ -35,22 +35,24 @@ export async function send(form) {
   if (form.dataset.revision) detail.body.revision = Number(form.dataset.revision);
   clearFaults(form);
   const rest = showBusy(form);
+  let answer;
   try {
     const method = form.dataset.api;
-    const answer = await call(
+    answer = await call(
       method,
       form.getAttribute("action"),
       method === "DELETE" ? undefined : detail.body,
       headers,
     );
     if (answer.ok) await finish(form, answer.body);
-    else refuse(form, answer);
   } catch (error) {
     if (!(error instanceof Unreachable)) throw error;
-    showAbove(form, [`${error.message} Nothing you typed is lost: try again.`]);
+    showAtButton(form, [`${error.message} Nothing you typed is lost: try again.`]);
+    form.querySelector(".form-faults").scrollIntoView({ block: "nearest" });
   } finally {
     rest();
   }
+  if (answer && !answer.ok) refuse(form, answer);
 }
 
 function refuse(form, answer) {
@@ -113,15 +115,14 @@ async function finish(form, answer) {
 function showBusy(form) {
   form.dataset.sending = "true";
   const buttons = [...form.querySelectorAll("button[type=submit]")];
-  const status = form.querySelector(".sending");
   for (const button of buttons) {
     button.classList.add("busy");
     button.setAttribute("aria-disabled", "true");
   }
-  const timer = setTimeout(() => status && (status.textContent = "Still sending…"), SLOW_MS);
+  const timer = setTimeout(showStatus, SLOW_MS, form, "Still sending…");
   return () => {
     clearTimeout(timer);
-    if (status) status.textContent = "";
+    showStatus(form, "");
     delete form.dataset.sending;
     for (const button of buttons) {
       button.classList.remove("busy");

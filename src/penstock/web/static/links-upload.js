@@ -1,5 +1,5 @@
 // Uploads links as CSV: first to check the file without changes, then again to apply it.
-import { clearFaults, showAbove, showFaults, tooLarge } from "./faults.js";
+import { clearFaults, showAtButton, showFaults, tooLarge } from "./faults.js";
 import { formatNumber } from "./formats.js";
 import { sessionEnded } from "./session.js";
 import { toastLater } from "./toast.js";
@@ -41,7 +41,7 @@ async function send(body, dryRun) {
       body,
     });
   } catch {
-    return showAbove(form, ["The server cannot be reached. Try again."]);
+    return showAtButton(form, ["The server cannot be reached. Try again."]);
   }
   if (response.status === 401) return sessionEnded(() => send(body, dryRun));
   const answer = await response.json().catch(() => ({}));

@@ -1,7 +1,7 @@
 // The two steps of a log-in. After the right password, the form for the code replaces the first
 // form.
 import { on } from "./delegation.js";
-import { showAbove } from "./faults.js";
+import { showAtButton } from "./faults.js";
 
 on("form:refused", "[data-first-step]", (form, event) => {
   if (event.detail.problem.code !== "second_factor_required") return;
@@ -17,7 +17,7 @@ on("form:refused", "[data-second-step]", (form, event) => {
   const first = form.parentElement.querySelector("[data-first-step]");
   show(form, first);
   first.elements.password.value = "";
-  showAbove(first, [event.detail.problem.detail]);
+  showAtButton(first, [event.detail.problem.detail]);
 });
 
 on("form:done", "[data-second-step]", (form) => {

@@ -29,6 +29,32 @@ document.addEventListener("htmx:afterSwap", ({ target }) => {
   }
 });
 
+// A clicked tab is marked at once, and its panel says that it loads. Without a response, the tab
+// before it is marked again.
+const loading = Object.assign(document.createElement("p"), { className: "pad soft" });
+loading.setAttribute("role", "status");
+let tabBefore = null;
+
+function mark(tab) {
+  for (const each of tab.parentElement.children) each.removeAttribute("aria-current");
+  tab.setAttribute("aria-current", "page");
+}
+
+document.addEventListener("htmx:beforeRequest", ({ detail: { elt } }) => {
+  if (!elt.matches(".tabs a")) return;
+  if (!loading.isConnected) tabBefore = elt.parentElement.querySelector("[aria-current]");
+  mark(elt);
+  loading.textContent = `Loading “${elt.textContent.trim()}”…`;
+  elt.parentElement.after(loading);
+});
+for (const type of ["htmx:responseError", "htmx:sendError", "htmx:timeout"]) {
+  document.addEventListener(type, ({ detail: { elt } }) => {
+    if (!elt.matches(".tabs a")) return;
+    loading.remove();
+    if (tabBefore) mark(tabBefore);
+  });
+}
+
 document.addEventListener("htmx:responseError", (event) => {
   const { xhr, elt, requestConfig } = event.detail;
   if (xhr.status === 401) {

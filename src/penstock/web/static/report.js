@@ -1,4 +1,5 @@
 // Reports: sets the reader's time zone by default, and shows an error in parts without a response.
+const EDGE_PX = 8;
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 const here = new URL(location.href);
 
@@ -29,6 +30,19 @@ for (const type of ["htmx:responseError", "htmx:sendError", "htmx:timeout"]) {
   });
 }
 
+// A menu opens towards the side with room for it.
+document.addEventListener(
+  "toggle",
+  ({ target: menu }) => {
+    const body = menu.matches("details.menu[open]") && menu.querySelector(".menu-body");
+    if (!body) return;
+    body.classList.remove("leftwards");
+    const room = document.documentElement.clientWidth - EDGE_PX;
+    body.classList.toggle("leftwards", body.getBoundingClientRect().right > room);
+  },
+  { capture: true },
+);
+
 // Escape closes a menu, as does a click or focus outside.
 function closeMenus(except) {
   for (const menu of document.querySelectorAll("details.menu[open]")) {
@@ -39,7 +53,7 @@ document.addEventListener("click", (event) => closeMenus(event.target.closest("d
 document.addEventListener("focusin", (event) => closeMenus(event.target.closest("details.menu")));
 document.addEventListener("keydown", (event) => {
   const open = document.querySelector("details.menu[open]");
-  if (event.key !== "Escape" || !open) return;
+  if (event.key !== "Escape" || event.defaultPrevented || !open) return;
   open.open = false;
   open.querySelector("summary").focus();
 });

@@ -1,6 +1,8 @@
 // After the session has ended, a dialog on the open page asks for the password (and code), and then
 // the request is repeated.
 
+import { openDialog } from "./dialogs.js";
+
 let retryRequest = null;
 let wasShown = false;
 
@@ -15,8 +17,7 @@ export function sessionEnded(retry, { insist = true } = {}) {
   if (dialog.open || (wasShown && !insist)) return;
   retryRequest = retry;
   wasShown = true;
-  dialog.showModal();
-  dialog.querySelector("[name=password]").focus();
+  openDialog(dialog);
 }
 
 document.addEventListener("form:done", (event) => {

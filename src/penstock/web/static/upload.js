@@ -1,5 +1,6 @@
 // The form that sends a file for its dry run, chosen by click, by keyboard or by drag and drop.
-import { clearFaults, showAbove, showFaults, tooLarge } from "./faults.js";
+import { openDialog } from "./dialogs.js";
+import { clearFaults, showAtButton, showFaults, tooLarge } from "./faults.js";
 import { guessFormat, headOf } from "./file-formats.js";
 import { needsLogIn, sessionEnded } from "./session.js";
 
@@ -44,7 +45,7 @@ addEventListener("drop", (event) => {
   event.preventDefault();
   document.body.classList.remove("dropping");
   if (!opener || request) return;
-  if (!dialog.open) dialog.showModal();
+  if (!dialog.open) openDialog(dialog);
   const { files } = event.dataTransfer;
   if (files.length !== 1) return fault("too_many", "Drop one file at a time.");
   form.elements.file.files = files;
@@ -98,7 +99,7 @@ async function send() {
   );
   request.addEventListener("load", () => finish(request));
   request.addEventListener("error", () =>
-    showAbove(form, ["The server cannot be reached. The file is still selected: try again."]),
+    showAtButton(form, ["The server cannot be reached. The file is still selected: try again."]),
   );
   request.addEventListener("loadend", rest);
   show(0);

@@ -81,22 +81,23 @@ def _outcomes(page: FunnelPage) -> dict[str, str]:
 def _title(page: FunnelPage, query: UnitsQuery) -> str:
     """Describe a list's conditions in words, such as `Attempts that reached step 2`."""
     phrases = []
+    that = "who" if page.noun() == "visitors" else "that"
     step, outcome = query.step, query.outcome
     outcomes = {
-        "completed": "that completed the funnel",
-        "pending": "that are pending" if page.has_window else "that have not converted",
-        "droppedOff": "that dropped off",
-        "excluded": "that were excluded",
+        "completed": f"{that} completed the funnel",
+        "pending": f"{that} are pending" if page.has_window else f"{that} have not converted",
+        "droppedOff": f"{that} dropped off",
+        "excluded": f"{that} were excluded",
     }
     if step is not None:
         row = page.required_steps[step - 1] if step <= len(page.required_steps) else None
         name = f"step {step}" + (f", {row_title(row)}" if row else "")
         stopped = {
-            "pending": f"pending at {name}" if page.has_window else f"that stopped at {name}",
-            "droppedOff": f"that dropped off after {name}",
-            "excluded": f"that were excluded after {name}",
+            "pending": f"pending at {name}" if page.has_window else f"{that} stopped at {name}",
+            "droppedOff": f"{that} dropped off after {name}",
+            "excluded": f"{that} were excluded after {name}",
         }
-        phrases.append(stopped.get(outcome or "", f"that reached {name}"))
+        phrases.append(stopped.get(outcome or "", f"{that} reached {name}"))
         if row and query.option is not None and query.option <= len(row.or_):
             phrases.append(f"by {[row, *row.or_][query.option].value}")
     if outcome and (step is None or outcome == "completed"):
@@ -106,7 +107,7 @@ def _title(page: FunnelPage, query: UnitsQuery) -> str:
     if query.quality:
         suffix = f" for {query.property}" if query.property else ""
         phrases.append(QUALITIES[query.quality] + suffix)
-    return " ".join([page.noun().capitalize(), *(phrases or ["that entered"])])
+    return " ".join([page.noun().capitalize(), *(phrases or [f"{that} entered"])])
 
 
 def _event_in_words(page: FunnelPage, query: UnitsQuery) -> str | None:

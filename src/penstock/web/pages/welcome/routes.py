@@ -1,6 +1,7 @@
-"""The pages of the first run: add a website or app, send events, see the first event."""
+"""The pages that connect a website or app: add the first one, send events, see them arrive."""
 
 from litestar import Response
+from litestar.response import Redirect
 
 from penstock.accounts.websites.service import WebsiteService
 from penstock.catalogue.schema import NamesQuery
@@ -14,6 +15,15 @@ _STOP_POLLING = 286  # htmx swaps in a response with this status, and then stops
 @page("/welcome")
 def add_first(view: View) -> Response[bytes]:
     return view.render("welcome/add.html")
+
+
+@page("/connect")
+def lead_to_website(view: View) -> Redirect:
+    """Lead to the instructions for the website of the query, or else for the first one."""
+    chosen = view.request.query_params.get("websiteId")
+    ids = [website.id for website in view.websites]
+    website_id = chosen if chosen in ids else next(iter(ids), "")
+    return Redirect(f"/welcome/{website_id}".rstrip("/"), status_code=302)
 
 
 @slow_page("/welcome/{website_id:str}")
@@ -33,4 +43,4 @@ def connect(
     )
 
 
-ROUTES = (add_first, connect)
+ROUTES = (add_first, lead_to_website, connect)

@@ -22,6 +22,7 @@ const FIRST_TIME = {
 };
 const MAX_SUGGESTIONS = 12;
 const MAX_PROPERTIES = 100; // of which the own ones come first
+const MANY_VALUES = 100; // for a breakdown; also the maximum that the API counts
 
 // Pauses before retries after an empty answer, because it takes a moment until new events are
 // suggested.
@@ -45,6 +46,8 @@ export async function suggest(input) {
         ...(await propertiesLike(selection, typed)),
         ...(input.closest(".filter") ? firstTimeLike(typed) : []),
       ];
+    case "breakdown":
+      return propertiesLike(entryOf(input), typed, { nearlyUniqueLast: true });
     case "event":
       return namesLike(typed);
     case "trait":
@@ -66,6 +69,12 @@ function eventOf(input) {
   return KINDS[type] && !value.includes("*") ? { type, value } : {};
 }
 
+// The event whose properties break a funnel down: that of a report's menu, or of the first step.
+function entryOf(input) {
+  const first = input.form.querySelector("[data-row] [data-match]");
+  return first ? selectionOf(first) : eventOf(input);
+}
+
 // The types whose events have this name, or null if that is unknown, as for a path with a wildcard.
 export async function typesOf({ type, value }) {
   if (type === "Goal" || !value || isAny({ type, value })) return null;
@@ -77,9 +86,11 @@ export async function typesOf({ type, value }) {
   return types.length || page.total <= page.data.length ? types : null;
 }
 
-// The most frequent own properties of a match's events.
+// The most frequent own properties of a match's events that make large enough cohorts.
 export async function ownProperties(selection) {
-  return (await propertiesLike(selection, "")).filter(isOwn).map(({ value }) => value);
+  return (await propertiesLike(selection, ""))
+    .filter((option) => isOwn(option) && !option.isNearlyUnique)
+    .map(({ value }) => value);
 }
 
 const isAny = ({ type, value }) => type === "Event" && value === "*";
@@ -114,21 +125,25 @@ async function goalsLike(search) {
   }));
 }
 
-async function propertiesLike({ type, value }, search) {
+// nearlyUniqueLast: whether properties with almost a value for each event, such as IDs, come last.
+async function propertiesLike({ type, value }, search, { nearlyUniqueLast = false } = {}) {
   const page = await get("/api/schema/properties", {
     kind: KINDS[type],
     event: KINDS[type] && !isAny({ type, value }) ? value : undefined,
     search,
     pageSize: MAX_PROPERTIES,
   });
-  const found = (page?.data ?? []).map(({ property, count, types }) => ({
+  const found = (page?.data ?? []).map(({ property, count, types, distinctValues }) => ({
     value: property,
     badge: property.startsWith(TRAIT) ? "Trait" : undefined,
     note: `${types[0]?.type ?? ""} ${formatNumber(count)}`,
+    isNearlyUnique: distinctValues >= MANY_VALUES || distinctValues > count / 2,
   }));
   const builtIn = found.filter((option) => !isOwn(option) && !option.badge);
   const traits = found.filter(({ badge }) => badge);
-  return [...found.filter(isOwn), ...traits, ...builtIn].slice(0, 2 * MAX_SUGGESTIONS);
+  const ordered = [...found.filter(isOwn), ...traits, ...builtIn];
+  if (nearlyUniqueLast) ordered.sort((a, b) => a.isNearlyUnique - b.isNearlyUnique);
+  return ordered.slice(0, 2 * MAX_SUGGESTIONS);
 }
 
 function firstTimeLike(search) {
