@@ -19,24 +19,26 @@ _SEQUENCE = (
 def equal_times_notes(
     definition: Definition, params: QueryParams, report: ReportRecord
 ) -> list[Note]:
-    """Return a note with the way out if most units that did not complete have unordered ties.
+    """Return a note with the way out if a tenth of the units or more have unordered ties.
 
     The data quality covers all cohorts, so a report on one cohort gets no note.
     """
     total, quality = report.aggregate, report.data_quality
-    failed = total.entered - total.completed - total.excluded
-    others = quality.sequence_skips + quality.invalid_sequence_values
+    tied, others = (
+        quality.units_with_ordering_issues,
+        quality.sequence_skips + quality.invalid_sequence_values,
+    )
     if (
-        not failed
-        or definition.in_step_order
+        definition.in_step_order
         or params.cohort
-        or 2 * quality.units_with_ordering_issues <= failed
+        or total.completed + total.excluded == total.entered
+        or 10 * tied < total.entered
         or quality.unordered_ties <= others
     ):
         return []
     is_attempts = definition.counting_unit is CountingUnit.ATTEMPT
     text = (
-        f"Most of the {definition.units(failed)} that did not complete have events at equal times, "
-        f"whose order nothing proves. {_SEQUENCE if is_attempts else _IN_STEP_ORDER}"
+        f"{definition.units(tied)} of {total.entered:,} have events at equal times, whose order "
+        f"nothing proves. Some of them may have completed. {_SEQUENCE if is_attempts else _IN_STEP_ORDER}"
     )
     return [Note(NoteCode.EQUAL_TIMES, text)]
