@@ -23,6 +23,7 @@ ROOMS = {
         "events",
         "exports",
         "funnels",
+        "identity",
         "links",
         "metadb",
         "providers",

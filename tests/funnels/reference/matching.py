@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unicodedata import normalize
 
 from tests.funnels.reference.history import Event
 
@@ -61,7 +62,7 @@ def scalar(value: Any) -> Value:
     if isinstance(value, bool):
         return "boolean", str(value).lower()
     if isinstance(value, str):
-        return "string", value
+        return "string", normalize("NFC", value)
     if isinstance(value, float) and value.is_integer() and abs(value) <= 2**53:
         return "number", str(int(value))
     if isinstance(value, int | float):
@@ -97,11 +98,16 @@ def holds(item: Json, value: Value) -> bool:
     return _holds(operator, operand, item["property"], value)
 
 
+def _folded(text: str) -> str:
+    """The text without its case, in NFC."""
+    return normalize("NFC", text.casefold())
+
+
 def _holds(operator: str, operand: str, key: str, value: Value) -> bool:
     """Whether a value satisfies an operator that is not negative."""
     if value is None:
         return False
-    text = value[1]
+    text, operand = value[1], normalize("NFC", operand)
     match operator:
         case "is_set":
             return True
@@ -114,11 +120,11 @@ def _holds(operator: str, operand: str, key: str, value: Value) -> bool:
         case "in":
             return text in [_whole(_text(item), key) for item in json.loads(operand)]
         case "equals_ignore_case":
-            return text.casefold() == _whole(operand, key).casefold()
+            return _folded(text) == _folded(_whole(operand, key))
         case "contains":
             return operand in text
         case "contains_ignore_case":
-            return operand.casefold() in text.casefold()
+            return _folded(operand) in _folded(text)
         case "starts_with":
             return text.startswith(operand)
         case "ends_with":

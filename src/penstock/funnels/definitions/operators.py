@@ -116,6 +116,8 @@ EMPTY_TEXT = "empty_text"
 the empty text, and exists only after the events are split into small blocks (`statements.sources`).
 """
 
+_FOLDED = "normalizeUTF8NFC(caseFoldUTF8({}))"
+"""Full case folding can take a character apart, such as `ΐ`."""
 _CONTAINS = _text("position({}, {}) > 0")
 _MATCHES = _text(f"match(concat({{}}, {EMPTY_TEXT}), {{}})")
 
@@ -140,14 +142,14 @@ class Operator(StrEnum):
     ENDS_WITH = "ends_with", Traits(PART, "ends with", _text("endsWith({}, {})"), 2)
     EQUALS_IGNORE_CASE = (
         "equals_ignore_case",
-        Traits(TEXT, "is (any case)", _text("caseFoldUTF8({}) = caseFoldUTF8({})"), 2),
+        Traits(TEXT, "is (any case)", _text(f"{_FOLDED} = {_FOLDED}"), 2),
     )
     CONTAINS_IGNORE_CASE = (
         "contains_ignore_case",
         Traits(
             PART,
             "contains (any case)",
-            _text("position(caseFoldUTF8({}), caseFoldUTF8({})) > 0"),
+            _text(f"position({_FOLDED}, {_FOLDED}) > 0"),
             2,
         ),
     )

@@ -37,8 +37,9 @@ def equal_times_notes(
     ):
         return []
     is_attempts = definition.counting_unit is CountingUnit.ATTEMPT
+    way_out = _SEQUENCE if is_attempts else _IN_STEP_ORDER
     text = (
         f"{definition.units(tied)} of {total.entered:,} have events at equal times, whose order "
-        f"nothing proves. Some of them may have completed. {_SEQUENCE if is_attempts else _IN_STEP_ORDER}"
+        f"nothing proves. Some of them may have completed. {way_out}"
     )
     return [Note(NoteCode.EQUAL_TIMES, text)]
