@@ -19,6 +19,14 @@ def composed(text: str) -> str:
     return text if is_normalized("NFC", text) else normalize("NFC", text)
 
 
+def is_composed(text: bytes) -> bool:
+    """Whether a text in UTF-8 is surely in NFC, so that `composed` changes no part of it."""
+    if text.isascii():
+        return True
+    decoded = text.decode()
+    return not _MORE_MARKS.search(decoded) and is_normalized("NFC", decoded)
+
+
 def spellings(text: str) -> set[str]:
     """Return the text, and its spelling in NFC. History may have either."""
     return {text, composed(text)}

@@ -61,8 +61,8 @@ class Plain:
     """Annotates a field's type with the values that `penstock.events.plain_items` may accept.
 
     plain_type: the msgspec type of these values. It is stricter than the full validation, except
-    that it accepts strings with NUL, which `plain_item` rejects. read: converts the field's value;
-    raises `RuleBroken` if the item needs the full validation.
+    that it accepts strings with NUL or not in NFC, which `plain_item` rejects. read: converts the
+    field's value; raises `RuleBroken` if the item needs the full validation.
     """
 
     plain_type: Any
@@ -307,16 +307,14 @@ SentId = Annotated[
     BeforeValidator(_number_as_text),
     AfterValidator(_id),
     _NOT_EMPTY,
-    Plain(PlainId, lambda value, _: _id(value)),
+    Plain(PlainId),
 ]
 """A client's opaque ID: 1 to 200 bytes in NFC. A whole number is converted to a string."""
 
 KnownWebsite = Annotated[SentId, AfterValidator(_known_website), Plain(PlainId, _require_website)]
 """The ID of an existing website or app."""
 
-EventName = Annotated[
-    str, AfterValidator(_name), _NOT_EMPTY, Plain(_PlainName, lambda value, _: _name(value))
-]
+EventName = Annotated[str, AfterValidator(_name), _NOT_EMPTY, Plain(_PlainName)]
 """An event, screen or goal name, a country or a region: 1 to 200 characters in NFC."""
 
 PagePath = Annotated[

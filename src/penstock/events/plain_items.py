@@ -14,6 +14,7 @@ from msgspec import DecodeError, Struct, ValidationError, convert, defstruct, js
 from pydantic import BaseModel
 
 from penstock.base.event_limits import MAX_EVENT_BYTES
+from penstock.base.unicode_text import is_composed
 from penstock.events.fields import EventValidationContext, Plain
 from penstock.http.schema import RuleBroken
 
@@ -30,7 +31,7 @@ def plain_item(
 
     canonical: the item's JSON.
     """
-    if _NUL in canonical or _RESERVED in canonical:
+    if _NUL in canonical or _RESERVED in canonical or not is_composed(canonical):
         return None
     reader = _reader(model)
     try:
@@ -54,6 +55,7 @@ def plain_text(
             _NUL in canonical
             or _RESERVED in canonical
             or len(canonical) > MAX_EVENT_BYTES
+            or not is_composed(canonical)
             # The struct does not distinguish a null field from a missing field.
             or (_NULL in text and None in json.decode(text).values())
         ):
