@@ -1,3 +1,3 @@
 """Penstock: conversion funnels, managed mobile links and server events, self-hosted."""
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
