@@ -113,7 +113,7 @@ def test_the_verdict_is_that_of_the_api_and_links_to_what_shows_it(report, api, 
     expect(
         page.locator(f"#step-{answer['largestLoss']}").get_by_text("Largest loss")
     ).to_be_visible()
-    verdict.get_by_text("is ahead of").click()
+    verdict.get_by_text("better than").click()
     loaded(page)
     expect(page.locator("#tab-compare")).to_have_attribute("aria-current", "page")
     assert query_of(page)["show"] == "compare"

@@ -101,9 +101,9 @@ def test_the_summary_says_what_changed_and_at_which_step(scene: Scene, clock: Sh
     funnel = scene.attempts("A", "B", "C")
     adjacent = scene.period(102 * DAY_S, 104 * DAY_S)
     assert compare(scene, funnel, **adjacent)["summary"] == (
-        "80.0% of 100 settled attempts completed, 40.0 points more than in the 2 days before (95%: "
-        "26.8 to 51.2). The clearest change is from step 2 to 3: 80.0% continued, 40.0 points more "
-        "than in the 2 days before (95%: 26.8 to 51.2)."
+        "80.0% of 100 settled attempts completed, 40.0 points up from 40.0% in the 2 days before "
+        "(95%: 26.8 to 51.2). The clearest change is from step 2 to 3: 80.0% continued, 40.0 "
+        "points up from 40.0% in the 2 days before (95%: 26.8 to 51.2)."
     )
     assert compare(scene, funnel)["summary"] == (
         "Too few to compare: 0 attempts in this period and 100 in the earlier one. At least 30 are "

@@ -369,7 +369,7 @@ def summary(
     rate, rate_before = (Share(part.steps[-1].settled, part.settled) for part in (now, before))
     words = _period_words(period, earlier)
     completed = f"{percent(rate.rate)} of {rate.whole:,} settled {unit}s completed"
-    sentences = [f"{completed}, {change_words(rate, rate_before, words)}."]
+    sentences = [f"{completed}, {''.join(change_words(rate, rate_before, words))}."]
     if len(now.steps) > 2 and (step := _clearest_step(now, before, words)) is not None:
         sentences.append(step)
     return " ".join(sentences)
@@ -385,7 +385,7 @@ def _summary_so_far(now: AggregateRecord, before: AggregateRecord, period: str, 
         )
     return (
         f"So far {percent(rate.rate)} of {rate.whole:,} {unit}s completed, "
-        f"{change_words(rate, rate_before, period)} at the same age."
+        f"{''.join(change_words(rate, rate_before, period))} at the same age."
     )
 
 
@@ -403,7 +403,7 @@ def _clearest_step(now: AggregateRecord, before: AggregateRecord, period: str) -
         if low > 0 or high < 0:
             words = (
                 f"The clearest change is from step {step} to {step + 1}: {percent(share.rate)} "
-                f"continued, {change_words(share, share_before, period)}."
+                f"continued, {''.join(change_words(share, share_before, period))}."
             )
             clear.append((abs(share.rate - share_before.rate), words))
     return max(clear)[1] if clear else None
