@@ -342,8 +342,8 @@ def _clear(low: float, difference: float, high: float) -> Comparison:
         (
             [("b", _clear(0.04, 0.08, 0.12)), (None, _clear(-0.3, -0.2, -0.1))],
             4,
-            "ad = Unknown converts 20.0 points worse than a (95%: 10.0 to 30.0). 1 other value differs "
-            "clearly from a as well.",
+            "ad = Unknown converts 20.0 points worse than a (95%: 10.0 to 30.0). 1 other value "
+            "differs clearly from a as well.",
         ),
     ],
 )
