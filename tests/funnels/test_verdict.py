@@ -211,7 +211,8 @@ def test_the_change_against_the_period_before(
 ) -> None:
     entered, completed = reached
     rate = f"{completed / entered:.1%} of {entered:,} settled attempts completed"
-    assert said(report(reached), earlier)[0] == rate + change
+    now = report(reached, period=(str(earlier.period.end_at), "2026-05-01T00:00:00.000Z"))
+    assert said(now, earlier)[0] == rate + change
 
 
 Cohorts = list[tuple[Json, list[int]]]
@@ -446,6 +447,12 @@ def test_the_verdict_compares_with_the_period_before(scene: Scene) -> None:
     ]
     assert record["largestLoss"] == 1
     assert record["period"] == scene.results(funnel_id, **period)["period"]
+    days_before = scene.period(-DAY_S, HOUR_S)
+    compared = {f"compare{name[0].upper()}{name[1:]}": at for name, at in days_before.items()}
+    assert read_verdict(scene, funnel_id, **period, **compared)["sentences"][0]["text"] == (
+        "62.5% of 120 settled attempts completed, 37.5 points down from 100.0% in the earlier "
+        "period (95%: 27.4 to 46.4)."
+    )
     pro = read_verdict(scene, funnel_id, cohort={"plan": "pro"}, **period)
     assert pro["sentences"][0]["text"].startswith("91.7% of 60 settled attempts completed")
 
@@ -501,6 +508,11 @@ def test_open_and_endless_windows_give_no_verdict(scene: Scene, clock: ShiftedCl
 
 def test_a_wrong_parameter_is_refused(scene: Scene) -> None:
     funnel_id = scene.attempts("A", "B")
-    for query in ({"page": "2"}, {"cohort": '{"plan": 1}'}, {"startAt": "x"}):
+    for query in (
+        {"page": "2"},
+        {"cohort": '{"plan": 1}'},
+        {"startAt": "x"},
+        {"compareStartAt": 10**12},
+    ):
         answer = scene.request(funnel_id, "verdict", **query)
         assert answer.status_code in (400, 422), answer.text

@@ -33,7 +33,7 @@ def funnel(scene):
 
 
 def the_figures_show_the_rate_of_settled_attempts_and_the_others_apart(workspace, funnel):
-    text = text_of(workspace, f"/funnels/{funnel}?period=all", "overview")
+    text = text_of(workspace, f"/funnels/{funnel}?period=all&breakdown=", "overview")
     assert "25.0% 1 of 4 settled 1 in progress, 1 done early 6 entered" in text
     assert "3 lost ( 75.0% ) Event 2 continued" in text
     assert "3 dropped off: What came next , What differs" in text

@@ -212,14 +212,15 @@ def read_drivers(
         by_event = runner.fetch(
             context, lambda profile: event_groups(context.counted(profile), after, MIN_UNITS)
         ).rows
-    effects = rank([*property_groups(by_entry.rows, _hidden(context)), *_event_groups(by_event)])
+    groups = property_groups(by_entry.rows, _hidden(context))
+    effects = rank([*groups, *_event_groups(by_event)])
     within_minutes = None if after is None else after.within_ms / MS_PER_MINUTE
     return _record(context, query.step, by_entry, by_entry.rows, within_minutes, effects)
 
 
 def read_entry_groups(
     runner: FunnelQueryRunner, context: QueryContext, step: int
-) -> list[Group[Property]]:
+) -> list[Group[Key]]:
     """Return the loss after a step for each frequent value of each property at entry and trait,
     with at least 30 units in it and outside it.
     """
@@ -239,9 +240,7 @@ def _hidden(context: QueryContext) -> set[str | None]:
     return {*context.definition.attempt_keys, context.definition.sequence_property}
 
 
-def groups_by_property(
-    rows: Sequence[Row], hidden: set[str | None]
-) -> Iterator[list[Group[Property]]]:
+def groups_by_property(rows: Sequence[Row], hidden: set[str | None]) -> Iterator[list[Group[Key]]]:
     """Yield for each property and trait the groups with each frequent value, and without a value.
 
     rows: the result of `statements.drivers.entry_groups`. hidden: properties to leave out.
@@ -260,7 +259,7 @@ def groups_by_property(
         yield [group for group in groups if not group.is_too_small]
 
 
-def property_groups(rows: Sequence[Row], hidden: set[str | None]) -> Iterator[Group[Property]]:
+def property_groups(rows: Sequence[Row], hidden: set[str | None]) -> Iterator[Group[Key]]:
     """Yield the groups of all properties. If two groups of a property cover all units, they contain
     the same information, so only the group with the higher loss is yielded.
     """
@@ -291,7 +290,7 @@ def _event_groups(rows: Sequence[Row]) -> Iterator[Group[Key]]:
             yield _group(Event(TYPES[row["kind"]], row["name"]), row, total)
 
 
-def _group(key: K, row: Row, total: Row) -> Group[K]:
+def _group(key: Key, row: Row, total: Row) -> Group[Key]:
     return Group(
         key,
         lost=row["lost"],

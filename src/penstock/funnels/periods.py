@@ -18,7 +18,7 @@ from penstock.base.rates import Share, percent
 from penstock.base.scalar import tagged
 from penstock.base.wording import count_of, day_words
 from penstock.funnels.comparisons.proportions import MIN_UNITS, newcombe_interval
-from penstock.funnels.comparisons.words import change_words, period_before_words
+from penstock.funnels.comparisons.words import change_words, period_words
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.parameters import Selection, unfit_parameters
@@ -161,6 +161,7 @@ class CohortChangeRecord(CohortKeyRecord):
     entered_before: int
     settled_rate: ChangeRecord
     so_far: SoFar
+    steps: list[StepChangeRecord]
 
 
 class DayChangeRecord(Record):
@@ -340,6 +341,7 @@ def _cohort_changes(
                 entered_before=same.entered,
                 settled_rate=_completion_change(cohort, same),
                 so_far=_change_so_far(cohort, same),
+                steps=list(_step_changes(cohort, same)),
             )
 
 
@@ -365,9 +367,9 @@ def summary(
     eligible units are compared, at the same age. unit: singular of the counted unit.
     """
     if min(now.settled, before.settled) < MIN_UNITS:
-        return _summary_so_far(now, before, _period_words(period, earlier), unit)
+        return _summary_so_far(now, before, period_words(period, earlier), unit)
     rate, rate_before = (Share(part.steps[-1].settled, part.settled) for part in (now, before))
-    words = _period_words(period, earlier)
+    words = period_words(period, earlier)
     completed = f"{percent(rate.rate)} of {rate.whole:,} settled {unit}s completed"
     sentences = [f"{completed}, {''.join(change_words(rate, rate_before, words))}."]
     if len(now.steps) > 2 and (step := _clearest_step(now, before, words)) is not None:
@@ -413,9 +415,3 @@ def no_data_before(earlier: ResultsRecord) -> str | None:
     """Return when the first event was, if the earlier period had ended by then."""
     first, end = earlier.coverage.first_event_at, earlier.period.end_at
     return first if first is not None and end is not None and first >= end else None
-
-
-def _period_words(period: PeriodRecord, earlier: PeriodRecord) -> str:
-    if earlier.start_at is None or earlier.end_at != period.start_at:
-        return "in the earlier period"
-    return period_before_words(parse_time(earlier.end_at) - parse_time(earlier.start_at))

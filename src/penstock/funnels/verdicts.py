@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 from math import log
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
+from pydantic import field_validator, model_validator
+
 from penstock.base.calendar import period_before
-from penstock.base.clock import iso, parse_time
+from penstock.base.clock import iso
 from penstock.base.paging import MAX_PAGE_SIZE, Page
 from penstock.base.rates import Share, percent
 from penstock.base.scalar import Scalar, tagged
@@ -28,20 +30,20 @@ from penstock.funnels.comparisons.words import (
     change_words,
     lead_words,
     move_words,
-    period_before_words,
+    period_words,
     points_changed,
     value_words,
 )
 from penstock.funnels.definitions.model import CountingUnit
-from penstock.funnels.drivers import read_entry_groups
+from penstock.funnels.drivers import Property, read_entry_groups
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.parameters import Selection
 from penstock.funnels.queries.schema import CohortQuery, HeadRecord, PeriodRecord
 from penstock.funnels.results.schema import AggregateRecord, CohortRecord, ResultsRecord, StepRecord
 from penstock.funnels.results.service import report_of
-from penstock.http.period import InTimezone
-from penstock.http.schema import Record
+from penstock.http.period import AS_TIME, InTimezone, read_time_ms
+from penstock.http.schema import Record, RuleBroken
 
 _MAX_NAME_CHARS = 40
 """Maximum length of an event's name in a sentence. A step with a longer one has its number."""
@@ -49,6 +51,32 @@ _MAX_NAME_CHARS = 40
 
 class VerdictQuery(CohortQuery, InTimezone):
     """Query parameters for a verdict."""
+
+    compare_start_at: Annotated[int | None, AS_TIME] = None
+    """Start of the period to compare with, before startAt. Requires `startAt` and `compareEndAt`.
+    Default: the period of the same length just before.
+    """
+    compare_end_at: Annotated[int | None, AS_TIME] = None
+    """End of the period to compare with. Requires `compareStartAt`."""
+
+    _read_compared = field_validator("compare_start_at", "compare_end_at", mode="before")(
+        read_time_ms
+    )
+
+    @model_validator(mode="after")
+    def _has_earlier_period(self) -> "VerdictQuery":
+        start_ms, end_ms = self.compare_start_at, self.compare_end_at
+        if (start_ms, end_ms) == (None, None):
+            return self
+        if start_ms is None or end_ms is None or self.start_at is None:
+            raise RuleBroken(
+                "required", "Send startAt, endAt, compareStartAt and compareEndAt together."
+            )
+        if not start_ms < min(end_ms, self.start_at):
+            raise RuleBroken(
+                "not_earlier", "compareStartAt must be before compareEndAt and before startAt."
+            )
+        return self
 
     def selection(self) -> Selection:
         return replace(super().selection(), page=Page(1, MAX_PAGE_SIZE))
@@ -114,7 +142,7 @@ def read_verdict(
     """
     report = report_of(runner, context)
     loss = largest_loss(report.aggregate)
-    earlier = _earlier(runner, context, ZoneInfo(query.timezone))
+    earlier = _earlier(runner, context, query)
     cohorts = _all_cohorts(runner, context, report)
     segments: Sequence[_Segment] = []
     if earlier is not None and loss is not None and _has_changed(report, earlier.report):
@@ -131,17 +159,23 @@ class _Earlier(NamedTuple):
     report: ResultsRecord
 
 
-def _earlier(runner: FunnelQueryRunner, context: QueryContext, zone: ZoneInfo) -> _Earlier | None:
-    """Return the report on the period of the same length just before, at the same age.
+def _earlier(
+    runner: FunnelQueryRunner, context: QueryContext, query: VerdictQuery
+) -> _Earlier | None:
+    """Return the report on the period to compare with, at the same age.
 
     None without a period or window. For attempts, only the settled ones are counted, and their
     outcome is final. They are therefore read as of today, so that stored outcomes can answer the
-    query. zone: time zone of the period.
+    query.
     """
     params, window_s = context.params, context.definition.window_s
     if params.start_ms is None or params.end_ms is None or window_s is None:
         return None
-    start_ms, end_ms = period_before(params.start_ms, params.end_ms, zone)
+    if query.compare_start_at is not None and query.compare_end_at is not None:
+        start_ms, end_ms = query.compare_start_at, query.compare_end_at
+    else:
+        zone = ZoneInfo(query.timezone)
+        start_ms, end_ms = period_before(params.start_ms, params.end_ms, zone)
     as_of_ms = params.evaluated_at_ms - (params.start_ms - start_ms)
     all_cohorts = context.with_params(page=Page(1, MAX_PAGE_SIZE))
     if context.definition.counting_unit is CountingUnit.VISITOR:
@@ -258,7 +292,7 @@ def _completion(report: ResultsRecord, earlier: ResultsRecord | None) -> list[Ph
     ]
     shares = _settled_shares(report, earlier)
     if earlier is not None and shares is not None:
-        words = change_words(*shares, _period_words(earlier))
+        words = change_words(*shares, period_words(report.period, earlier.period))
         change = _phrase(
             words.change,
             ShownBy.PERIODS,
@@ -501,20 +535,25 @@ def _segments_at_entry(
     runner: FunnelQueryRunner, context: QueryContext, earlier: QueryContext, step: int
 ) -> list[_Segment]:
     """Return the frequent values at entry in both periods, with the units that passed a loss."""
-    before = {
-        (group.key.name, tagged(group.key.value)): group
-        for group in read_entry_groups(runner, earlier, step)
-    }
+    now, before = (
+        {
+            (group.key.name, tagged(group.key.value)): (group.key, group)
+            for group in read_entry_groups(runner, part, step)
+            if isinstance(group.key, Property)
+        }
+        for part in (context, earlier)
+    )
     return [
         _Segment(
-            *group.key,
+            key.name,
+            key.value,
             group.passed,
-            same.passed,
+            before[name][1].passed,
             group.others_passed,
-            same.others_passed,
+            before[name][1].others_passed,
         )
-        for group in read_entry_groups(runner, context, step)
-        if (same := before.get((group.key.name, tagged(group.key.value)))) is not None
+        for name, (key, group) in now.items()
+        if name in before
     ]
 
 
@@ -528,13 +567,6 @@ def _settled_share(aggregate: AggregateRecord) -> Share | None:
 def _covers_period(report: ResultsRecord) -> bool:
     """Whether events are retained from the whole period."""
     return not report.coverage.period_begins_before_history
-
-
-def _period_words(earlier: ResultsRecord) -> str:
-    start, end = earlier.period.start_at, earlier.period.end_at
-    if start is None or end is None:
-        return "in the period before"
-    return period_before_words(parse_time(end) - parse_time(start))
 
 
 def _phrase(text: str, by: ShownBy, **parameters: Any) -> PhraseRecord:

@@ -5,9 +5,11 @@ from typing import NamedTuple
 
 from msgspec import json
 
+from penstock.base.clock import parse_time
 from penstock.base.rates import Share, percent, points
 from penstock.base.scalar import Scalar
 from penstock.funnels.comparisons.proportions import Comparison, Move, newcombe_interval
+from penstock.funnels.queries.schema import PeriodRecord
 
 _MAX_VALUE_CHARS = 60
 _DAY_MS = 86_400_000
@@ -43,7 +45,7 @@ def change_words(now: Share, before: Share, period: str) -> ChangeWords:
     """Return the change of a share: `3.1 points down`, ` from 65.0% in the 30 days before (95%:
     0.4 to 5.8)`.
 
-    period: words for the earlier period, such as those of `period_before_words`.
+    period: words for the earlier period, such as those of `period_words`.
     """
     low, high = newcombe_interval(now, before)
     origin = f" from {percent(before.rate)} {period}"
@@ -76,8 +78,13 @@ def _moved(difference: float) -> str:
     return f"{'rose' if difference > 0 else 'fell'} by {_in_points(abs(difference))}"
 
 
-def period_before_words(length_ms: int) -> str:
-    """Return the words for the period of this length just before: `in the 30 days before`."""
+def period_words(period: PeriodRecord, earlier: PeriodRecord) -> str:
+    """Return the words for an earlier period: `in the 30 days before` if it ends where the other
+    begins.
+    """
+    if earlier.start_at is None or earlier.end_at is None or earlier.end_at != period.start_at:
+        return "in the earlier period"
+    length_ms = parse_time(earlier.end_at) - parse_time(earlier.start_at)
     days = round(length_ms / _DAY_MS)
     if not days or abs(length_ms - days * _DAY_MS) > _CLOCK_CHANGE_MS:
         return "in the period before"

@@ -8,6 +8,7 @@ from urllib.parse import quote, urlencode
 from penstock.accounts.model import Website
 from penstock.base.errors import Invalid
 from penstock.base.paging import Listing, Page
+from penstock.funnels.comparisons.words import value_words
 from penstock.funnels.definitions.ad_hoc import NO_CHANGES
 from penstock.funnels.definitions.builtins import COHORT
 from penstock.funnels.definitions.model import ANY_NAME
@@ -258,6 +259,10 @@ class FunnelPage:
     def noun(self, count: int = 2) -> str:
         """Return the word for counted units: attempt, visitor or run, or its plural."""
         return f"{self.definition.unit_word}{'' if count == 1 else 's'}"
+
+    def cohort_label(self, cohort: Mapping[str, Any]) -> str:
+        """Return the values of a cohort in words: `paid · Germany`."""
+        return " · ".join(value_words(value) for value in cohort.values())
 
     def rate(self, figures: Figures) -> ShownRate:
         """Return the rate that the page shows for some units."""

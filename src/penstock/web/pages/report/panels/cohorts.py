@@ -4,12 +4,25 @@ from typing import Any
 
 from penstock.base.paging import Listing, Page
 from penstock.web.pages.report.panels.context import ReportContext
+from penstock.web.pages.report.panels.periods import compared
+from penstock.web.pages.report.panels.segments import key_of, segments
 
 
 def cohorts(context: ReportContext) -> dict[str, Any]:
+    """Return the cohorts. colours: the colour of each cohort that has its own bars, 0 for those
+    that can have them; empty if there are no such bars.
+    """
     cohorts = context.report.cohorts
     page = Page(context.query.page, context.query.page_size)
+    colours = {}
+    if len(context.largest_cohorts) > 1:
+        shown = {segment.key: segment.colour for segment in segments(context)}
+        keys = [key_of(cohort.cohort) for cohort in context.largest_cohorts]
+        colours = {key: shown.get(key, 0) for key in keys}
     return {
         "cohorts": Listing(cohorts.data, page, cohorts.total),
         "properties": context.page.definition.breakdown_properties,
+        "compared": compared(context),
+        "colours": colours,
+        "key_of": key_of,
     }
