@@ -66,7 +66,7 @@ def figures_steps_cohorts_and_days_are_shown_for_both_periods(workspace, scene, 
 def fewer_than_thirty_units_are_too_few(workspace, scene, report):
     text = text_of(workspace, report, "periods", **one_day(scene, 5), compare="previous")
     assert "Too few to compare: 0 attempts in this period and 40 in the earlier one." in text
-    assert "Conversion rate so far – 75.0% before Too few" in text
+    assert "Conversion rate so far – 75.0% before too few" in text
 
 
 def two_young_periods_are_compared_so_far(workspace, scene, report):
@@ -84,7 +84,7 @@ def two_young_periods_are_compared_so_far(workspace, scene, report):
 def a_period_before_all_events_has_no_data(workspace, scene, report):
     text = text_of(workspace, report, "periods", **one_day(scene, 3), compare="previous")
     first = datetime.fromtimestamp(scene.start_ms / 1000 + 3 * DAY_S, UTC)
-    assert f"There are no data before {first.day} {first:%B %Y}." in text
+    assert re.search(rf"No data before {first.day} {first:%B}( {first.year})?\.", text)
 
 
 def the_earlier_period_can_start_on_a_date_or_lie_a_year_back(workspace, scene, report):

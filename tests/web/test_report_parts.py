@@ -28,6 +28,19 @@ def funnel(scene):
     return scene.funnel("A", "B")
 
 
+def test_the_badge_of_data_quality_counts_only_what_calls_for_something(workspace, scene):
+    funnel = scene.funnel("A", "B", breakdownProperties=["plan"])
+    path = f"/funnels/{funnel}?period=all&show=quality"
+    scene.story("0/A 60/B")
+    known = html_of(workspace, path, "detail")
+    assert "visitor entered without plan" in known
+    assert "badge warn" not in known
+    scene.story("0/A 0/B", visitor="bob")
+    tied = html_of(workspace, path, "detail")
+    assert "event skipped as unordered ties" in tied
+    assert '<span class="badge warn">1<' in tied
+
+
 def test_the_page_itself_waits_for_no_report(workspace, funnel, warehouse):
     with warehouse.running_before_reports(ENDLESS):
         page = html_of(workspace, f"/funnels/{funnel}?period=all")

@@ -215,7 +215,7 @@ def compare_periods(
         **report.head(),
         summary=summary(now, before, report.period, earlier.period, context.definition.unit_word)
         if (since := no_data_before(earlier)) is None
-        else f"There are no data before {day_words(parse_time(since), ZoneInfo(query.timezone))}.",
+        else f"No data before {_day(since, context, query)}.",
         aggregate=now,
         earlier=EarlierPeriodRecord(
             period=earlier.period,
@@ -229,6 +229,11 @@ def compare_periods(
         trend=_trend(runner, context, earlier_context, query),
         notes=list(_notes(runner, earlier_context)),
     )
+
+
+def _day(at: str, context: QueryContext, query: PeriodsQuery) -> str:
+    """Return the day of a time in the query's time zone, in words."""
+    return day_words(parse_time(at), ZoneInfo(query.timezone), context.params.evaluated_at_ms)
 
 
 def _trend(

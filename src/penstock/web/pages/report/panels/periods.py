@@ -68,7 +68,7 @@ def _figures(record: PeriodsRecord, pending: str, *, excludes: bool) -> Iterator
     yield Figure("Median time to complete", _median_s(now), _median_s(before), "duration")
     yield Figure("Dropped off", now.dropped_off, before.dropped_off)
     yield Figure(pending, now.pending, before.pending)
-    yield Figure("Completed early", now.early_completions, before.early_completions)
+    yield Figure("Completed, window open", now.early_completions, before.early_completions)
     if excludes:
         yield Figure("Excluded", now.excluded, before.excluded)
 
