@@ -152,6 +152,15 @@ def test_events_that_arrived_late_are_noted(scene: Scene, clock: ShiftedClock) -
     assert note.startswith("100% of the earlier period's events arrived more than an hour after")
 
 
+def test_a_history_that_was_sent_at_once_is_late_in_both_periods(
+    scene: Scene, clock: ShiftedClock
+) -> None:
+    wait_until(scene, clock, 120)
+    scene.send_event(100 * DAY_S, "A")
+    scene.send_event(110 * DAY_S, "A")
+    assert compare(scene, scene.attempts("A", "B"))["notes"] == []
+
+
 def test_imported_events_are_not_late(scene: Scene, clock: ShiftedClock) -> None:
     wait_until(scene, clock, 120)
     line = {"type": "event", "name": "A", "timestamp": scene.at(100 * DAY_S), "userId": "u-1"}
