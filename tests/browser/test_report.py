@@ -455,7 +455,7 @@ def test_menus_ask_a_question_that_the_address_restores_and_the_builder_saves(
         {"property": "plan", "operator": "equals", "value": "pro"}
     ]
     expect(signed_in.locator(".chips")).to_contain_text("plan equals pro")
-    signed_in.locator("summary", has_text="Break down by").click()
+    signed_in.locator("summary", has_text="Break down").click()
     assert_accessible(signed_in)
     form = signed_in.locator("[data-asks=breakdown]")
     form.get_by_label("Property 1").fill("plan")

@@ -8,6 +8,7 @@ import pytest
 from tests.conftest import ShiftedClock
 from tests.funnels.answers import fields
 from tests.funnels.scenario import DAY_S, Json, Scene, pick
+from tests.records import ndjson, send_file
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
@@ -149,6 +150,25 @@ def test_events_that_arrived_late_are_noted(scene: Scene, clock: ShiftedClock) -
     scene.send_event(100 * DAY_S, "A")
     [note] = compare(scene, scene.attempts("A", "B"))["notes"]
     assert note.startswith("100% of the earlier period's events arrived more than an hour after")
+
+
+def test_a_history_that_was_sent_at_once_is_late_in_both_periods(
+    scene: Scene, clock: ShiftedClock
+) -> None:
+    wait_until(scene, clock, 120)
+    scene.send_event(100 * DAY_S, "A")
+    scene.send_event(110 * DAY_S, "A")
+    assert compare(scene, scene.attempts("A", "B"))["notes"] == []
+
+
+def test_imported_events_are_not_late(scene: Scene, clock: ShiftedClock) -> None:
+    wait_until(scene, clock, 120)
+    line = {"type": "event", "name": "A", "timestamp": scene.at(100 * DAY_S), "userId": "u-1"}
+    query = {"websiteId": scene.tenant.website_id}
+    send_file(scene.client, ndjson([line]), "application/x-ndjson", query, "done")
+    record = compare(scene, scene.funnel("A", "B", conversionWindowSeconds=DAY_S))
+    assert record["earlier"]["aggregate"]["entered"] == 1
+    assert record["notes"] == []
 
 
 def test_a_report_as_of_an_earlier_time_reads_no_later_event(scene: Scene) -> None:

@@ -87,7 +87,7 @@ def two_young_periods_are_compared_so_far(workspace, scene, report):
 def a_period_before_all_events_has_no_data(workspace, scene, report):
     text = text_of(workspace, report, "overview", **one_day(scene, 3), compare="previous")
     first = datetime.fromtimestamp(scene.start_ms / 1000 + 3 * DAY_S, UTC)
-    assert f"There are no data before {first.day} {first:%B %Y}." in text
+    assert re.search(rf"No data before {first.day} {first:%B}( {first.year})?\.", text)
 
 
 def the_earlier_period_can_start_on_a_date_or_lie_a_year_back(workspace, scene, report):

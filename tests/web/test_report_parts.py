@@ -12,7 +12,7 @@ from penstock.warehouse.client import Warehouse
 from tests.cases import cases
 from tests.funnels.scenario import Scene
 from tests.recording_warehouse import ENDLESS, RecordingWarehouse
-from tests.records import event_steps
+from tests.records import event_steps, ndjson, new_website, send_file
 from tests.waiting import eventually
 from tests.web.reading import html_of
 
@@ -26,6 +26,35 @@ def warehouse(warehouse: Warehouse) -> RecordingWarehouse:
 def funnel(scene):
     scene.story("0/A 60/B")
     return scene.funnel("A", "B")
+
+
+def test_the_badge_of_data_quality_counts_only_what_calls_for_something(workspace, scene):
+    funnel = scene.funnel("A", "B", breakdownProperties=["plan"])
+    path = f"/funnels/{funnel}?period=all&show=quality"
+    scene.story("0/A 60/B")
+    known = html_of(workspace, path, "detail")
+    assert "visitor entered without plan" in known
+    assert "badge warn" not in known
+    scene.story("0/A 0/B", visitor="bob")
+    tied = html_of(workspace, path, "detail")
+    assert "event skipped as unordered ties" in tied
+    assert '<span class="badge warn">1<' in tied
+
+
+def test_rejected_lines_of_a_website_without_the_funnels_events_are_no_warning(
+    workspace, client, scene, funnel
+):
+    blog = new_website(client, "blog")
+    line = {"type": "event", "name": "read", "timestamp": scene.at(0), "userId": "u-1"}
+    file = ndjson([line, {**line, "timestamp": "yesterday"}])
+    path = f"/funnels/{funnel}?period=all"
+
+    def rejected_lines_are_noted(website_id: str) -> bool:
+        send_file(client, file, "application/x-ndjson", {"websiteId": website_id}, "done")
+        return "rejected 1 line" in html_of(workspace, path, "overview")
+
+    assert not rejected_lines_are_noted(blog)
+    assert rejected_lines_are_noted(workspace.website_id)
 
 
 def test_the_page_itself_waits_for_no_report(workspace, funnel, warehouse):

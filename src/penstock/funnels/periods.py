@@ -14,7 +14,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from penstock.base.clock import iso, parse_time
 from penstock.base.paging import MAX_PAGE_SIZE, Page
-from penstock.base.rates import Share, percent
+from penstock.base.rates import Share, percent, rate
 from penstock.base.scalar import tagged
 from penstock.base.wording import count_of, day_words
 from penstock.funnels.comparisons.proportions import MIN_UNITS, newcombe_interval
@@ -39,7 +39,7 @@ from penstock.warehouse.queries import load
 _Completions = AggregateRecord | TrendBucketRecord
 
 _LATE_SHARE = 0.1
-"""Share of late events from which the earlier period looks better than it did then."""
+"""Excess in the share of late events from which the earlier period looks better than it did."""
 
 
 class PeriodsQuery(CohortQuery, InTimezone):
@@ -216,7 +216,7 @@ def compare_periods(
         **report.head(),
         summary=summary(now, before, report.period, earlier.period, context.definition.unit_word)
         if (since := no_data_before(earlier)) is None
-        else f"There are no data before {day_words(parse_time(since), ZoneInfo(query.timezone))}.",
+        else f"No data before {_day(since, context, query)}.",
         aggregate=now,
         earlier=EarlierPeriodRecord(
             period=earlier.period,
@@ -228,8 +228,13 @@ def compare_periods(
         steps=list(_step_changes(now, before)),
         cohorts=list(_cohort_changes(report.cohorts.data, earlier.cohorts.data)),
         trend=_trend(runner, context, earlier_context, query),
-        notes=list(_notes(runner, earlier_context)),
+        notes=list(_notes(runner, context, earlier_context)),
     )
+
+
+def _day(at: str, context: QueryContext, query: PeriodsQuery) -> str:
+    """Return the day of a time in the query's time zone, in words."""
+    return day_words(parse_time(at), ZoneInfo(query.timezone), context.params.evaluated_at_ms)
 
 
 def _trend(
@@ -251,18 +256,27 @@ def _trend(
     ]
 
 
-def _notes(runner: FunnelQueryRunner, earlier: QueryContext) -> Iterator[str]:
-    params = earlier.params
+def _notes(
+    runner: FunnelQueryRunner, context: QueryContext, earlier: QueryContext
+) -> Iterator[str]:
+    """Note that the earlier period has more late events: the later one still waits for some."""
+    late, late_before = (_late_share(runner, part) for part in (context, earlier))
+    if late_before - late >= _LATE_SHARE:
+        yield (
+            f"{late_before:.0%} of the earlier period's events arrived more than an hour after "
+            f"they happened, and {late:.0%} of this period's, so the earlier period looks better "
+            "here than it did then."
+        )
+
+
+def _late_share(runner: FunnelQueryRunner, context: QueryContext) -> float:
+    params = context.params
     statement = Statement(
         load("penstock.funnels", "count_late_events"),
         {"websites": list(params.website_ids), "start": params.start_ms, "end": params.end_ms},
     )
-    [row] = runner.fetch_events(earlier, statement).rows
-    if row["events"] and row["late"] / row["events"] >= _LATE_SHARE:
-        yield (
-            f"{row['late'] / row['events']:.0%} of the earlier period's events arrived more "
-            "than an hour after they happened, so it looks better here than it did then."
-        )
+    [row] = runner.fetch_events(context, statement).rows
+    return rate(row["late"], row["events"]) or 0.0
 
 
 def change(now: Share | None, before: Share | None) -> ChangeRecord:

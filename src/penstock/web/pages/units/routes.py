@@ -81,8 +81,7 @@ def _outcomes(page: FunnelPage) -> dict[str, str]:
 def _title(page: FunnelPage, query: UnitsQuery) -> str:
     """Describe a list's conditions in words, such as `Attempts that reached step 2`."""
     phrases = []
-    that = "who" if page.noun() == "visitors" else "that"
-    step, outcome = query.step, query.outcome
+    that, step, outcome = page.who, query.step, query.outcome
     outcomes = {
         "completed": f"{that} completed the funnel",
         "pending": f"{that} are pending" if page.has_window else f"{that} have not converted",

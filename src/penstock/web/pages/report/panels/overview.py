@@ -7,10 +7,11 @@ from typing import Any
 from penstock.funnels.definitions.schema import SavedStep
 from penstock.funnels.outcomes.schema import OutcomesQuery
 from penstock.funnels.periods import ChangeRecord
-from penstock.funnels.queries.schema import DirectReason, NoteCode, ServedFrom
+from penstock.funnels.queries.schema import DirectReason, GapRecord, NoteCode, ServedFrom
 from penstock.funnels.queries.single_flight_cache import NotCached
 from penstock.funnels.questions import TIMING
 from penstock.funnels.results.schema import DiagnosticRecord, ResultsRecord, StepRecord
+from penstock.funnels.results.service import received_no_step
 from penstock.funnels.verdicts import largest_loss, settled_loss
 from penstock.web.pages.funnel_page import (
     FunnelPage,
@@ -89,7 +90,7 @@ def overview(context: ReportContext) -> dict[str, Any]:
         "results": results,
         "bars": _bars(context, rate, comparison, shown),
         "notes": [
-            *coverage_notes(context.page, results),
+            *_coverage_notes(context, results),
             *(comparison.record.notes if comparison else ()),
         ],
         "rate": rate,
@@ -218,16 +219,21 @@ def _parts(total: int, reached: int, pending: int, dropped: int, excluded: int) 
     return [(kind, count / total) for kind, count in counts.items()] if total else []
 
 
-def coverage_notes(page: FunnelPage, results: ResultsRecord) -> list[str]:
+def _coverage_notes(context: ReportContext, results: ResultsRecord) -> list[str]:
     """Return the notes about coverage, with the pending units of the cohort that the page shows.
 
-    The API's note counts the pending units of all cohorts.
+    The API's note counts the pending units of all cohorts. Imports into websites that never
+    received an event of the funnel are left out: their rejected lines change nothing here.
     """
-    coverage = results.coverage
+    page, coverage = context.page, results.coverage
+    elsewhere = [gap.at for gap in coverage.gaps if _is_elsewhere(context, gap)]
     notes = [
         note
         for note, code in zip(coverage.notes, coverage.note_codes, strict=True)
         if code not in (NoteCode.OPEN_WINDOWS, NoteCode.NO_WINDOW)
+        and not (
+            code in (NoteCode.GAP, NoteCode.DISMISSED_GAP) and any(at in note for at in elsewhere)
+        )
     ]
     if not page.has_window:
         return [*notes, no_window_note(page.noun())]
@@ -236,3 +242,14 @@ def coverage_notes(page: FunnelPage, results: ResultsRecord) -> list[str]:
         units = f"{pending:,} {page.noun(pending)}"
         notes.append(f"{units} still in progress.")
     return notes
+
+
+def _is_elsewhere(context: ReportContext, gap: GapRecord) -> bool:
+    """Whether a finished import belongs to a website that has no events of the funnel."""
+    query = context.shared_query
+    return (
+        gap.kind == "import"
+        and gap.state == "done"
+        and len(query.params.website_ids) > 1
+        and received_no_step(context.runner, query, gap.website_id)
+    )
