@@ -3,13 +3,19 @@
 from typing import Any
 
 from penstock.base.paging import Listing, Page
+from penstock.funnels.questions import RESULTS
 from penstock.web.pages.report.panels.context import ReportContext
 
 
 def cohorts(context: ReportContext) -> dict[str, Any]:
-    cohorts = context.report.cohorts
-    page = Page(context.query.page, context.query.page_size)
+    query = context.query
+    report = context.report
+    if query.search:  # The bars and all other panels show all cohorts.
+        chosen = {"sort": query.sort, "order": query.order, "search": query.search}
+        searched = context.prepare(page=query.page, pageSize=query.page_size, **chosen)
+        report = context.ask(RESULTS, {}, searched)
+    page = Page(query.page, query.page_size)
     return {
-        "cohorts": Listing(cohorts.data, page, cohorts.total),
+        "cohorts": Listing(report.cohorts.data, page, report.cohorts.total),
         "properties": context.page.definition.breakdown_properties,
     }
