@@ -148,7 +148,7 @@ class ReportPageQuery(FunnelPageQuery):
 
     bars: Literal["overall", "steps"] = "overall"
     show: str | None = None
-    measure: Literal["rate", "counts", "cohorts"] = "rate"
+    measure: Literal["rate", "counts", "cohorts", "loss"] = "rate"
     pair: Annotated[str | None, Field(pattern=r"^\d{1,2}-\d{1,2}$")] = None
     property_: Annotated[str | None, Field(alias="property")] = None
     baseline: str | None = None

@@ -11,8 +11,13 @@ def cohorts(context: ReportContext) -> dict[str, Any]:
     query = context.query
     report = context.report
     if query.search:  # The bars and all other panels show all cohorts.
-        chosen = {"sort": query.sort, "order": query.order, "search": query.search}
-        searched = context.prepare(page=query.page, pageSize=query.page_size, **chosen)
+        searched = context.prepare(
+            page=query.page,
+            pageSize=query.page_size,
+            sort=query.sort,
+            order=query.order,
+            search=query.search,
+        )
         report = context.ask(RESULTS, {}, searched)
     page = Page(query.page, query.page_size)
     return {
