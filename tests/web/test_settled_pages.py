@@ -114,8 +114,8 @@ def lists_and_traces_say_that_the_window_of_a_completed_attempt_is_open(workspac
     units = text_of(workspace, path, "list", period="all", outcome="completed")
     assert units.count("Step 2 of 2 Completed") == 2
     assert units.count("Step 2 of 2 Completed, window open") == 1
-    assert "Completed, window open Entered" in text_of(workspace, f"{path}/early", "timeline")
-    assert "Completed Entered" in text_of(workspace, f"{path}/won", "timeline")
+    assert "Completed, window open: B on" in text_of(workspace, f"{path}/early", "timeline")
+    assert "Completed: B on" in text_of(workspace, f"{path}/won", "timeline")
 
 
 def test_without_a_window_rates_count_everyone_and_a_note_says_so(workspace, scene):

@@ -161,7 +161,7 @@ class ReportPageQuery(FunnelPageQuery):
     bars: Literal["overall", "steps"] = "overall"
     show: str | None = None
     picked: Annotated[Picked | None, BeforeValidator(_read_json)] = None
-    measure: Literal["rate", "counts", "cohorts"] = "rate"
+    measure: Literal["rate", "counts", "cohorts", "loss"] = "rate"
     pair: Annotated[str | None, Field(pattern=r"^\d{1,2}-\d{1,2}$")] = None
     property_: Annotated[str | None, Field(alias="property")] = None
     baseline: str | None = None
