@@ -260,6 +260,70 @@ def test_a_table_is_imported_with_a_corrected_mapping(signed_in, account, websit
     expect(number(signed_in, "Events")).to_have_text("3")
 
 
+PEOPLE = b"""when;who;what;email
+1714557600;7;opened;ann@example.org
+1714557660;7;bought;ann@example.org
+"""
+"""A table whose guessed mapping imports an e-mail address as a property."""
+
+
+def stored_properties(account, website):
+    """Return the properties of the events of user 7, once they are stored."""
+    search = {"websiteId": website, "search": "7"}
+    [visitor] = eventually(
+        lambda: account.client.get("/api/visitors", params=search).json()["data"]
+    )
+    path = f"/api/visitors/{visitor['visitorId']}/events?websiteId={website}"
+    return [event["properties"] for event in account.client.get(path).json()["data"]]
+
+
+def check_people(page):
+    """Check the table of people, whose columns then have all that an import needs."""
+    check(page, PEOPLE, "people.csv")
+    columns = page.get_by_role("region", name="Columns")
+    for column, use in (("when", "time"), ("who", "user"), ("what", "event")):
+        columns.get_by_label(f"Use of {column}").select_option(use)
+    columns.get_by_label("Times are in").first.select_option("seconds")
+    columns.get_by_label("Use of email").select_option("property")
+    columns.get_by_role("button", name="Check again").press("Enter")
+    expect(number(page, "Events")).to_have_text("2")
+    return columns
+
+
+def test_an_import_starts_only_with_the_mapping_on_the_screen(signed_in, account, website, watch):
+    columns = check_people(signed_in)
+    start = signed_in.get_by_role("button", name="Import", exact=True)
+    expect(start).to_be_visible()
+    columns.get_by_label("Use of email").select_option("ignored")
+    card = signed_in.get_by_role("region", name="Dry run")
+    expect(card.get_by_text("You have changed the columns since this check")).to_be_visible()
+    for name in ("Import", "Save"):
+        expect(signed_in.get_by_role("button", name=name, exact=True)).to_have_count(0)
+    assert_accessible(signed_in)
+    columns.get_by_label("Use of email").select_option("property")
+    expect(start).to_be_visible()
+    columns.get_by_label("Use of email").select_option("ignored")
+    card.get_by_role("button", name="Check again").press("Enter")
+    expect(start).to_be_visible()
+    expect(columns.get_by_label("Use of email")).to_have_value("ignored")
+    start.press("Enter")
+    expect_imported(signed_in, {"Accepted": "2"})
+    assert stored_properties(account, website) == [{}, {}]
+
+
+def test_a_start_sends_the_mapping_on_the_screen_and_another_is_refused(
+    signed_in, account, website, watch
+):
+    columns = check_people(signed_in)
+    # A browser that restores the fields of a page dispatches no events.
+    columns.get_by_label("Use of email").evaluate("select => { select.value = 'ignored' }")
+    signed_in.get_by_role("button", name="Import", exact=True).press("Enter")
+    expect(signed_in.get_by_text("You have changed the columns since this check")).to_be_visible()
+    watch.allow("409")
+    [job] = account.client.get("/api/imports").json()["data"]
+    assert job["state"] == "checked"
+
+
 def test_saved_mappings_are_listed_renamed_and_deleted(signed_in, account, website, watch):
     page, path = signed_in, "/api/import-mappings"
     page.goto("/imports")

@@ -416,6 +416,40 @@ def test_a_start_is_based_on_the_summary_of_the_current_mapping(send, client):
     assert answer.json()["state"] == "queued"
 
 
+def test_a_start_with_another_mapping_than_the_checked_one_is_refused(send, client):
+    job = checked(client, send(TABLE, "csv"))
+    path = f"/api/imports/{job['id']}"
+    when = {"column": "when", "use": "time", "unit": "seconds"}
+    basket = {"column": "basket", "use": "property"}
+    mapping = {"columns": [when, *WHO_AND_WHAT, basket]}
+    client.put(f"{path}/mapping", json=mapping).raise_for_status()
+    checked(client, job)
+    ignored = {"column": "basket", "use": "ignored"}
+    for other, named in (
+        ({"columns": [when, *WHO_AND_WHAT, ignored]}, "differs in the column basket."),
+        (
+            {"columns": [when, *WHO_AND_WHAT], "otherColumns": "ignored"},
+            "the column basket and otherColumns.",
+        ),
+        ({**mapping, "timezone": "Europe/Berlin"}, "differs in timezone."),
+    ):
+        answer = client.post(f"{path}/start", json={"mapping": other})
+        assert problem(answer) == (409, "mapping_not_checked")
+        assert named in answer.json()["detail"]
+    assert client.get(path).json()["state"] == "checked"
+    mapping["columns"].reverse()
+    assert client.post(f"{path}/start", json={"mapping": mapping}).json()["state"] == "queued"
+
+
+def test_a_start_with_a_mapping_of_a_file_without_one_is_refused(send, client):
+    job = checked(client, send([event("a", "v", 1)]))
+    mapping = {"columns": [{"column": "at", "use": "time", "unit": "text"}, *WHO_AND_WHAT]}
+    answer = client.post(f"/api/imports/{job['id']}/start", json={"mapping": mapping})
+    assert problem(answer) == (409, "mapping_not_checked")
+    assert "without a mapping" in answer.json()["detail"]
+    assert client.post(f"/api/imports/{job['id']}/start", json={}).status_code == 200
+
+
 def test_the_list_of_imports_leaves_mappings_out(send, client):
     checked(client, send(TABLE, "csv"))
     [job] = client.get("/api/imports").json()["data"]

@@ -5,10 +5,10 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field
 
-from penstock.events.imports.formats.schema import ImportMapping
+from penstock.events.imports.formats.schema import CompleteMapping, ImportMapping
 from penstock.events.imports.schema import ImportWarningRecord
 from penstock.events.model import Kind
-from penstock.http.schema import Iso, Query, Record
+from penstock.http.schema import Input, Iso, Query, Record
 
 _MAX_CELL_CHARS = 100
 _MAX_SHOWN_VALUES = 3
@@ -20,6 +20,15 @@ class StartQuery(Query):
     revision: Annotated[int | None, Field(ge=1)] = None
     """The revision of the summary that was read. If the mapping has changed since, the import does
     not start.
+    """
+
+
+class ImportStart(Input):
+    """The conditions under which an import may start."""
+
+    mapping: CompleteMapping | None = None
+    """The mapping that the sender expects. If the dry run has used another one, the import does not
+    start.
     """
 
 

@@ -411,6 +411,22 @@ class ImportMapping(Input):
         ]
         return self.model_copy(update={"columns": columns})
 
+    def differences(self, other: "ImportMapping") -> list[str]:
+        """Name what two mappings define differently: columns, in any order, and other fields."""
+        own, others = self.model_dump(), other.model_dump()
+        columns, other_columns = (
+            {column["column"]: column for column in each.pop("columns")} for each in (own, others)
+        )
+        names = dict.fromkeys((*columns, *other_columns))
+        return [
+            *(
+                f"the column {name}"
+                for name in names
+                if columns.get(name) != other_columns.get(name)
+            ),
+            *(name for name in own if own[name] != others[name]),
+        ]
+
     def gaps(self) -> list[Fault]:
         """Return what an import still needs."""
         uses, faults = {each.use for each in self.columns}, []
