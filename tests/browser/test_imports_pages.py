@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+import re
 
 import pytest
 from playwright.sync_api import expect
@@ -11,7 +12,7 @@ from tests.browser.conftest import confirm
 from tests.browser.watching import assert_accessible
 from tests.cases import cases, full_except
 from tests.events.imports.exported import FILES, GA4, PostHog, parquet
-from tests.records import track
+from tests.records import new_website, track
 from tests.waiting import eventually
 
 
@@ -226,7 +227,7 @@ def test_a_table_is_imported_with_a_corrected_mapping(signed_in, account, websit
     check(signed_in, table, "events.csv")
     columns = signed_in.get_by_role("region", name="Columns")
     expect(columns.get_by_text("1714557660")).to_be_visible()
-    expect(signed_in.get_by_text("No column has the use visitor or user")).to_be_visible()
+    expect(signed_in.get_by_text("Which column identifies the person?")).to_be_visible()
     expect(signed_in.get_by_role("button", name="Import", exact=True)).to_have_count(0)
     assert_accessible(signed_in)
     columns.get_by_label("Use of when").select_option("time")
@@ -235,6 +236,7 @@ def test_a_table_is_imported_with_a_corrected_mapping(signed_in, account, websit
     columns.get_by_label("Use of basket").select_option("attempt")
     columns.get_by_role("button", name="Check again").press("Enter")
     expect(columns.get_by_text("No column has the use event")).to_be_visible()
+    expect(signed_in.get_by_text("(eventName)")).to_have_count(0)
     watch.allow("422")
     columns.get_by_label("Use of what").select_option("event")
     columns.get_by_role("button", name="Check again").press("Enter")
@@ -482,6 +484,24 @@ def test_a_session_takes_no_file_that_a_form_of_another_page_could_send(account,
 
 def seen(account, website, visitor):
     track(account.client, website, name="seen", visitorId=visitor)
+
+
+def test_a_website_is_chosen_for_a_file_if_there_are_several(signed_in, account, website, watch):
+    other = new_website(account.client, "Blog")
+    choose(signed_in, ndjson(line()))
+    chosen = signed_in.get_by_role("dialog").get_by_label("Website or app")
+    expect(chosen).to_have_value("")
+    signed_in.get_by_role("button", name="Check the file").click()
+    expect(chosen).to_be_focused()
+    expect(chosen).to_have_accessible_description(re.compile("Choose a website or app."))
+    assert_accessible(signed_in)
+    chosen.select_option("Blog")
+    signed_in.get_by_role("button", name="Check the file").click()
+    expect(signed_in.get_by_text("Ready to import")).to_be_visible()
+    assert account.client.get("/api/imports").json()["data"][0]["websiteId"] == other
+    signed_in.goto(f"/imports?websiteId={website}")
+    signed_in.get_by_role("button", name="Import a file").click()
+    expect(chosen).to_have_value(website)
 
 
 def test_a_visitor_is_deleted_after_a_preview_of_what_is_deleted(

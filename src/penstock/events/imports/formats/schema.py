@@ -459,7 +459,7 @@ class ImportMapping(Input):
                     "eventName",
                     "required",
                     "No column has the use event. Choose it for the column with the event name, "
-                    "or enter one name for all events (eventName).",
+                    "or enter one name for all events.",
                 )
             )
         return faults
