@@ -96,6 +96,7 @@ def test_the_first_funnel_of_whole_seconds_counts_equal_times_in_step_order(tmp_
     )
     [funnel] = yaml.safe_load("\n".join(lines[at + 1 :]))["funnels"]
     assert (funnel["countingUnit"], funnel["equalTimes"]) == ("visitor", "inStepOrder")
+    assert funnel["name"] == "started to paid"
 
 
 def guessed(path, dates, *options):

@@ -122,6 +122,53 @@ def test_steps_with_equal_times_are_in_the_order_that_other_visitors_show(send, 
     assert "such as a checkout. Import the file first" in shown
 
 
+def test_the_last_step_is_kept_and_others_are_left_out(send, client):
+    """Each step loses people, so that the last one is the least frequent."""
+    names = ["viewed", "added", "started", "address", "payment", "paid"]
+    lines = [
+        event(name, f"v-{number}", second, cart=f"c-{number}-{half}")
+        for second, name in enumerate(names)
+        for number in range(40 - 6 * second)
+        for half in range(2)
+    ]
+    summary = summary_of(client, send(lines))
+    expected = ["viewed", "added", "started", "address", "paid"]
+    assert [step["name"] for step in summary["steps"]] == expected
+    [cart] = summary["attemptProperties"]
+    assert [step["name"] for step in cart["steps"]] == expected
+
+
+def test_an_event_that_most_do_without_is_no_step(send, client):
+    names = ["viewed", "started", "coupon_entered", "card_declined", "paid"]
+    users = {"viewed": 50, "started": 40, "coupon_entered": 8, "card_declined": 6, "paid": 30}
+    lines = [
+        event(name, f"v-{number}", second)
+        for second, name in enumerate(names)
+        for number in range(users[name])
+    ]
+    lines += [event("payment_failed", f"v-{number}", 50) for number in range(30, 36)]
+    steps = summary_of(client, send(lines))["steps"]
+    assert [step["name"] for step in steps] == ["viewed", "started", "paid"]
+
+
+def test_an_attempt_id_that_the_mapping_names_is_offered(send, client, workspace):
+    """Nobody has a second one, so that it looks like an ID of a person."""
+    rows = ["at;who;what;visit;basket"] + [
+        f"{1714557600 + 60 * number + second};{number};{name};s-{number};b-{number}"
+        for number in range(5)
+        for second, name in enumerate(("opened", "bought"))
+    ]
+    job = checked(client, send("\n".join(rows).encode(), "csv"))
+    columns = [{"column": "at", "use": "time", "unit": "seconds"}, *WHO_AND_WHAT]
+    for attempt, other in (("visit", "basket"), ("basket", "visit")):
+        uses = [{"column": attempt, "use": "attempt"}, {"column": other, "use": "property"}]
+        mapping = {"columns": [*columns, *uses]}
+        client.put(f"/api/imports/{job['id']}/mapping", json=mapping).raise_for_status()
+        [offered] = summary_of(client, job)["attemptProperties"]
+        assert (offered["name"], offered["values"]) == (attempt, 5)
+        assert [step["name"] for step in offered["steps"]] == ["opened", "bought"]
+
+
 def test_events_that_a_product_records_by_itself_are_no_steps(send, client):
     names = ["$autocapture", "$exception", "viewed", "started", "$pageleave", "paid", "thanked"]
     lines = [

@@ -62,8 +62,8 @@ class EventNameRecord(FirstFunnelStepRecord):
 
 
 class AttemptPropertyRecord(Record):
-    """A property that looks like an attempt ID: most of its values are on several event names,
-    nearly all on events of one visitor, and some visitors have several.
+    """The property with the use `attempt`, or one that looks like an attempt ID: most of its values
+    are on several event names, nearly all on events of one visitor, and some visitors have several.
     """
 
     name: str
@@ -72,8 +72,8 @@ class AttemptPropertyRecord(Record):
     event_names: int
     """Number of event names with the property."""
     steps: tuple[FirstFunnelStepRecord, ...]
-    """The most frequent event names with the property, at most five, in the order in which attempts
-    reach them.
+    """The steps of a first funnel, at most five event names with the property, in the order in
+    which attempts reach them.
     """
 
 
@@ -161,7 +161,9 @@ class ImportSummaryRecord(Record):
     saved_mapping: UsedMappingRecord | None = None
     """A saved mapping that equals `mapping`. Null if there is none."""
     steps: tuple[FirstFunnelStepRecord, ...]
-    """The most frequent event names, at most five, in the order in which visitors reach them."""
+    """The steps of a first funnel, at most five event names, in the order in which visitors reach
+    them: the last one that many reach, and those that most of these visitors reach before.
+    """
     other_date_format: str | None = None
     """The format in which all times could be read as well, with day and month in the other order
     than in the mapping. Null if some row proves the order.

@@ -401,6 +401,12 @@ class ImportMapping(Input):
         """The format of times; None for ISO 8601 and numbers."""
         return next((each.format for each in self.columns if each.use is Use.TIME), None)
 
+    @property
+    def attempt_property(self) -> str | None:
+        """The property with the attempt ID; None without one."""
+        attempts = (each for each in self.columns if each.use is Use.ATTEMPT)
+        return next((each.property_name for each in attempts), None)
+
     def with_time_format(self, time_format: str | None) -> Self:
         """Return the mapping with another format of times."""
         columns = [
