@@ -84,7 +84,7 @@ def _figures(view: View, runner: FunnelQueryRunner, funnel: FunnelRecord) -> dic
     report = report_of(runner, context)
     total = report.aggregate
     query = TrendQuery.model_validate(selection | {"timezone": page.timezone})
-    buckets = read_trend(runner, context, query).data
+    trend = read_trend(runner, context, query)
     has_window = funnel.window_s is not None
     rate = shown_rate(total, has_window=has_window)
     return {
@@ -92,7 +92,8 @@ def _figures(view: View, runner: FunnelQueryRunner, funnel: FunnelRecord) -> dic
         "rate": rate,
         "final_from_ms": final_from_ms(runner, context, rate),
         "impossible": why_impossible(runner, context, funnel.definition, report),
-        "trend": sparkline(buckets, has_window=has_window),
+        "interval": trend.interval,
+        "trend": sparkline(trend.data, has_window=has_window),
     }
 
 
