@@ -284,7 +284,7 @@ def check_people(page):
     check(page, PEOPLE, "people.csv")
     columns = page.get_by_role("region", name="Name the columns")
     for column, use in (("when", "time"), ("who", "user"), ("what", "event")):
-        columns.get_by_label(f"Use of {column}").select_option(use)
+        columns.get_by_label(f"Meaning of {column}").select_option(use)
     columns.get_by_label("Times are in").first.select_option("seconds")
     columns.get_by_label("Meaning of email").select_option("property")
     columns.get_by_role("button", name="Check again").press("Enter")
