@@ -59,7 +59,7 @@ def start_import(
     start: ImportStart | None,
 ) -> ImportRecord:
     """Begin the import of the file that the dry run has read."""
-    mapping = start and start.mapping
+    mapping = None if start is None else start.mapping
     return ImportRecord.from_job(dry_runs.start(caller, import_id, query.revision, mapping))
 
 
