@@ -1105,3 +1105,24 @@ def test_on_a_small_screen_the_preview_s_sums_stay_in_view_and_an_error_at_savin
     expect(page.locator("#field-name-fault")).to_be_in_viewport()
     assert_fits(page)
     assert_accessible(page)
+
+
+def test_a_funnel_that_is_saved_at_once_has_the_types_of_its_names(own_shop, own_builder):
+    page = own_builder
+    buy(own_shop)
+    page.goto("/funnels/new")
+    fill_steps(page, "started", "/pricing")
+    expect(page.get_by_label("Name", exact=True)).to_have_value("started to /pricing")
+    with page.expect_request("**/api/funnels"):
+        page.get_by_role("button", name="Save funnel").click()
+    expect(page).to_have_url(SAVED)
+    assert [row["type"] for row in saved(own_shop)["steps"]] == ["Event", "Pageview"]
+
+
+def test_changes_that_come_from_a_report_say_that_they_recalculate(shop, builder):
+    funnel = create(shop.client, "/api/funnels", FUNNEL)
+    notice = builder.get_by_text("Saving recalculates retained history.")
+    builder.goto(f"/funnels/{funnel['id']}/edit?window=12h")
+    expect(notice).to_be_visible()
+    builder.get_by_label("Name", exact=True).fill("Renamed")
+    expect(notice).to_be_visible()

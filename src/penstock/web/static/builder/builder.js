@@ -118,8 +118,9 @@ form.elements.attemptProperty.required = false; // omitted when empty; the serve
 rows.replaceChildren(...(saved?.steps ?? [{}, {}]).map(makeRow));
 breakdowns.replaceChildren(...(saved?.breakdownProperties ?? []).map(makeBreakdown));
 update();
-const before = withoutNames(read());
 const recalculates = document.querySelector("#recalculates");
+// The form may begin with the changes of a report, which the saved funnel does not have.
+const before = recalculates?.hidden ? withoutNames(read()) : null;
 const waits = () => Boolean(form.querySelector(".filter[data-waits]"));
 const preview = startPreview(read, waits, (faults) => {
   const isShown = showFaultsSoFar(form, faults);
