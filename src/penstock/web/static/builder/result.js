@@ -14,20 +14,21 @@ export function showResult(
   rate.textContent = isSoFar && aggregate.entered ? `So far ${completed}` : completed;
   rate.classList.toggle("so-far", isSoFar && aggregate.entered > 0);
   // Nobody drops off without a conversion window: unfinished units may convert at any time.
-  const pending = hasWindow(definition) ? "pending" : "not converted";
-  const sums = [
-    `${countOf(aggregate.entered, noun)} entered`,
-    `${formatNumber(aggregate.completed)} completed`,
-    aggregate.excluded ? `${formatNumber(aggregate.excluded)} excluded` : "",
-  ];
+  const pending = hasWindow(definition) ? "in progress" : "not converted";
+  const isSettled = hasWindow(definition) && aggregate.settled > 0;
+  const early = aggregate.earlyCompletions;
   panel.querySelector("[data-sums]").textContent = [
-    ...sums,
-    aggregate.pending ? `${formatNumber(aggregate.pending)} ${pending}` : "",
-    isSoFar && aggregate.entered ? "none settled yet" : "",
+    isSettled && `${settledOf(aggregate.steps.at(-1))} of ${settledOf(aggregate.steps[0])} settled`,
+    `${countOf(aggregate.entered, noun)} entered`,
+    !isSettled && `${formatNumber(aggregate.completed)} completed`,
+    aggregate.excluded && `${formatNumber(aggregate.excluded)} excluded`,
+    aggregate.pending && `${formatNumber(aggregate.pending)} ${pending}`,
+    isSettled && early && `${formatNumber(early)} done early`,
+    isSoFar && aggregate.entered && "none settled yet",
   ]
     .filter(Boolean)
     .join(", ");
-  panel.querySelector(".legend .dropped").hidden = pending !== "pending";
+  panel.querySelector(".legend .dropped").hidden = !hasWindow(definition);
   panel.querySelector(".legend .excluded").hidden = !aggregate.excluded;
   const rows = [
     ...aggregate.steps.map((step, index) =>
@@ -63,6 +64,14 @@ export function showResult(
     );
 }
 
+const settledOf = ({ settled }) => formatNumber(settled);
+
+// How many units the order and the exclusions take out. period: in words.
+export function excludedInWords({ aggregate, countingUnit, repeat }, period) {
+  const whole = countOf(aggregate.entered, repeat ? "run" : countingUnit);
+  return `Excludes ${formatNumber(aggregate.excluded)} of ${whole} (${period.toLowerCase()})`;
+}
+
 function hasWindow(definition) {
   return Boolean(definition.conversionWindow || definition.conversionWindowSeconds);
 }
@@ -95,8 +104,8 @@ function stepItem(panel, definition, step, earlier, aggregate) {
     .append(
       bold(formatNumber(step.count)),
       ` ${rateOf(definition, aggregate, step)}`,
-      pending ? `, ${formatNumber(pending)} may still reach` : "",
     );
+  if (pending) item.title = `${formatNumber(pending)} may still reach this step`;
   const share = (count) => (entered ? count / entered : 0);
   fillBar(item.querySelector("svg"), {
     reached: share(step.count),
