@@ -260,9 +260,9 @@ def test_order_and_exclusions_are_built_and_the_report_shows_who_was_excluded(sh
     excludes = form.locator("#excludes")
     expect(excludes).to_be_hidden()
     form.get_by_label("Order").select_option("None of this funnel's events in between")
-    expect(excludes).to_have_text("Excludes 0 of 40 visitors (last 30 days)")
+    expect(excludes).to_have_text("Excludes 0 of 40 visitors from all rates (last 30 days)")
     exclude(form, 1, "wish_made", "steps 2 and 3")
-    expect(excludes).to_have_text("Excludes 7 of 40 visitors (last 30 days)")
+    expect(excludes).to_have_text("Excludes 7 of 40 visitors from all rates (last 30 days)")
     assert_accessible(form)
     assert_fits_at(form, 1440, 360)
     save(form)
@@ -286,6 +286,11 @@ def test_an_exclusion_between_any_steps_becomes_a_row_of_each_gap(form):
     fill_steps(form, "a", "b", "c")
     exclude(form, 1, "x")
     exclude(form, 2, "y", "steps 2 and 3")
+    exclusion(form, 2).get_by_role("button", name="Add a filter").click()
+    exclusion(form, 2).get_by_label("Property").fill("plan")
+    exclusion(form, 2).get_by_label("Value").last.fill("pro")
+    [option] = definition(form)["steps"][3]["or"]
+    assert option == match("y", ("plan", "equals", "pro"))
 
     def rows():
         return [names for names, *_ in kinds(definition(form)["steps"])]
@@ -383,6 +388,7 @@ def test_an_old_preview_is_marked_before_the_funnel_can_be_saved(form):
         }"""
     )
     assert form.evaluate("isOld")
+    assert_accessible(form)
     held.release()
     preview(form, "40 visitors entered, 20 completed")
     expect(form.locator(".preview-result.old")).to_have_count(0)

@@ -123,7 +123,8 @@ function finish(answer, definition, showErrors) {
   const hasVisibleErrors = showErrors(answer.ok ? [] : (answer.problem.errors ?? []));
   if (answer.ok) {
     showResult(panel, definition, answer.body);
-    excludes.textContent = excludedInWords(answer.body, days.selectedOptions[0].textContent);
+    const period = days.selectedOptions[0].textContent;
+    excludes.textContent = excludedInWords(answer.body, period);
     return show("shown");
   }
   const { status, problem } = answer;
@@ -149,7 +150,7 @@ function show(state, detail = "") {
   for (const element of panel.querySelectorAll("[data-detail]")) element.textContent = detail;
   if (state !== "counting") progress.hidden = true;
   if (state === "counting") progress.removeAttribute("value");
-  if (state !== "shown") excludes.textContent = "";
+  if (state !== "shown") excludes.textContent = state === "counting" ? "Counting…" : "";
   summary.hidden = result.hidden;
   summary.classList.toggle("old", state !== "shown");
   summary.textContent = ["rate", "sums"]

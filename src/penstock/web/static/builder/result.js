@@ -41,9 +41,11 @@ export function showResult(
     .replaceChildren(...rows.sort((a, b) => a.row - b.row).map(({ item }) => item));
   const unfinished = `Unfinished ${noun}s may still convert at any time.`;
   const noWindow = `This funnel has no conversion window. ${unfinished}`;
-  const notes = coverage.notes.map((note, index) =>
-    coverage.noteCodes[index] === "no_window" ? noWindow : note,
-  );
+  // The sums above count the units in progress.
+  const notes = coverage.notes
+    .map((note, index) => ({ note, code: coverage.noteCodes[index] }))
+    .filter(({ code }) => code !== "open_windows")
+    .map(({ note, code }) => formatTimesIn(code === "no_window" ? noWindow : note));
   const first = definition.steps.find((row) => !row.diagnostic && !row.exclude);
   const withFilters = first?.filters?.length ? " with its filters" : "";
   const nothing = aggregate.entered
@@ -57,10 +59,8 @@ export function showResult(
         ...nothing,
         ...impossibleSteps.map(({ message }) => message),
         ...internal,
-        ...notes,
-      ].map((note) =>
-        Object.assign(document.createElement("li"), { textContent: formatTimesIn(note) }),
-      ),
+        ...new Set(notes),
+      ].map((note) => Object.assign(document.createElement("li"), { textContent: note })),
     );
 }
 
@@ -68,8 +68,9 @@ const settledOf = ({ settled }) => formatNumber(settled);
 
 // How many units the order and the exclusions take out. period: in words.
 export function excludedInWords({ aggregate, countingUnit, repeat }, period) {
+  const part = formatNumber(aggregate.excluded);
   const whole = countOf(aggregate.entered, repeat ? "run" : countingUnit);
-  return `Excludes ${formatNumber(aggregate.excluded)} of ${whole} (${period.toLowerCase()})`;
+  return `Excludes ${part} of ${whole} from all rates (${period.toLowerCase()})`;
 }
 
 function hasWindow(definition) {

@@ -145,7 +145,7 @@ export function openRow(row, isOpen = true) {
 export function handleRowClick(button, list, limits, read) {
   const does = button.dataset.does;
   const row = button.closest("[data-row]");
-  if (does === "add-filter") openRow(row);
+  if (does === "add-filter" && row) openRow(row);
   if (does === "open") openRow(row, !("open" in row.dataset));
   else if (does === "edit") {
     openRow(row);
