@@ -1100,6 +1100,13 @@ def test_the_preview_waits_for_the_value_of_a_filter_and_names_one_that_matches_
     expect(form.get_by_text("Still counting")).to_have_count(0)
 
 
+def test_a_suggested_name_is_not_broken_on_a_small_screen(form):
+    form.set_viewport_size({"width": 360, "height": 800})
+    step(form, 1).get_by_label("Value").fill("payment")
+    name = form.get_by_role("option", name="payment_failed").locator("bdi")
+    assert name.bounding_box()["height"] < 30
+
+
 def test_own_properties_come_before_built_in_fields(form):
     step(form, 1).get_by_label("Value").fill("started")
     step(form, 1).get_by_role("button", name="Add a filter").click()
