@@ -7,7 +7,7 @@ from litestar import Response
 
 from penstock.base.errors import Conflict, Unavailable
 from penstock.events.imports.dry_runs.service import DryRunService
-from penstock.funnels.definitions.schema import FunnelRecord
+from penstock.funnels.definitions.schema import FunnelRecord, SavedDefinition
 from penstock.funnels.internal_traffic.service import InternalTrafficService
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.schema import AdHocQuery
@@ -134,7 +134,11 @@ def _form_data(view: View, segments: SavedSegmentService, funnel: FunnelRecord) 
     """Return the definition in the format of an API request, with the changes of a report."""
     changes = segments.expand(view.workspace_id, view.query(AdHocQuery).ad_hoc)
     definition = changes.change_record(funnel.definition)
-    return {"name": funnel.name, **definition.model_dump(mode="json")}
+    return _as_request(funnel.name, definition)
+
+
+def _as_request(name: str, definition: SavedDefinition) -> dict[str, Any]:
+    return {"name": name, **definition.model_dump(mode="json")}
 
 
 def _builder(
@@ -153,6 +157,7 @@ def _builder(
     return view.render(
         "funnels/builder.html",
         saved=saved,
+        is_changed=saved is not None and definition != _as_request(saved.name, saved.definition),
         definition=definition,
         limits={"rows": MAX_ROWS, "steps": MAX_STEPS, "breakdowns": MAX_BREAKDOWNS},
         is_about_the_past=is_about_the_past,
