@@ -35,7 +35,7 @@ function colour(name) {
   return value;
 }
 
-const colourOf = (series, index) => colour(series.colour ?? `series-${(index % 5) + 1}`);
+const colourOf = (series, index) => colour(series.colour ?? `series-${(index % 6) + 1}`);
 const DASHES = { dashed: "6 4", dotted: "1 4" };
 const dashesOf = ({ line }) => (line ? { "stroke-dasharray": DASHES[line] } : {});
 
