@@ -9,8 +9,7 @@ from penstock.base.paging import MAX_PAGE_SIZE
 from penstock.funnels.periods import Conclusion, DayChangeRecord, PeriodsRecord
 from penstock.funnels.questions import PERIODS
 from penstock.funnels.results.schema import AggregateRecord
-from penstock.funnels.trends import TrendBucketRecord
-from penstock.web.pages.charts import Series, chart, rate_lines, rate_series
+from penstock.web.pages.charts import chart, earlier_rates, rates
 from penstock.web.pages.report.panels.context import ReportContext
 
 
@@ -81,13 +80,8 @@ def _median_s(aggregate: AggregateRecord) -> float | None:
 def _chart(days: Sequence[DayChangeRecord], zone: str) -> dict[str, Any]:
     """Return the chart of the rates of both periods."""
     series = [
-        *_series([day.bucket for day in days], "This period", "series-1"),
-        *_series([day.bucket_before for day in days], "Earlier period", "series-2"),
+        rates([day.bucket for day in days], "This period"),
+        earlier_rates([day.bucket_before for day in days], "Earlier period"),
     ]
     axes = ("Day of entry in this period", "Conversion rate")
     return chart([day.bucket.from_ for day in days], zone, axes, series)
-
-
-def _series(buckets: Sequence[TrendBucketRecord], label: str, colour: str) -> list[Series]:
-    labels = (label, f"{label}, at least", f"{label}, at most")
-    return rate_series(rate_lines(buckets), labels, colour)

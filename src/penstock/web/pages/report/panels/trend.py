@@ -6,11 +6,10 @@ from typing import Any
 
 from penstock.funnels.questions import RESULTS, TREND
 from penstock.funnels.trends import TrendBucketRecord
-from penstock.web.pages.charts import Series, chart, counts, rate_lines, rate_series
+from penstock.web.pages.charts import Series, chart, counts, rates
 from penstock.web.pages.report.panels.context import ReportContext
 
-_RATES = ("Conversion rate", "May still rise", "At most")
-_MAX_COHORTS = 5
+_MAX_COHORTS = 6
 """Maximum number of lines when each cohort has one: those with the most entries."""
 
 
@@ -24,8 +23,7 @@ def trend(context: ReportContext) -> dict[str, Any]:
     elif query.measure == "counts":
         series = _counts(trend.data, context.page.pending_word)
     else:
-        lines = rate_lines(trend.data, has_window=context.page.has_window)
-        series = rate_series(lines, _RATES, "series-1")
+        series = [rates(trend.data, "Conversion rate", has_window=context.page.has_window)]
     counted = context.page.noun().capitalize()
     y_axis = counted if query.measure == "counts" else "Conversion rate"
     axes = (f"{trend.interval.capitalize()} of entry", y_axis)
@@ -42,12 +40,12 @@ def _cohorts(
     lines = []
     for cohort in context.ask(RESULTS, {}, largest).cohorts.data:
         own = context.prepare(cohort.cohort)
-        rates = {
+        settled = {
             bucket.from_: bucket.conversion_rate
             for bucket in context.ask(TREND, more, own).data
             if not (bucket.maturing and has_window)
         }
-        values = [rates.get(bucket.from_) for bucket in buckets]
+        values = [settled.get(bucket.from_) for bucket in buckets]
         lines.append({"label": _label(cohort.cohort), "values": values, "style": "percent"})
     return lines
 
