@@ -3,6 +3,7 @@
 // "colour": "series-1", "line": "dashed", "least", "most"}], "axes": {"x": "Day of entry",
 // "y": "Conversion rate"}, "zone": "Europe/Berlin"}. A band spans what is between least and most. A
 // page with charts loads this module in its block `scripts`, and has a table of the same numbers.
+import "./card-files.js";
 import { on } from "./delegation.js";
 import { formatNumber, formatTime } from "./formats.js";
 import { areaOf, labelsOf, linesOf, svg, ticksOf } from "./chart-parts.js";
@@ -16,7 +17,7 @@ const LOOKS = {
 const X_LABEL_PX = 84;
 const SEGMENTS = 6;
 const MIN_RATE_SPAN = 0.1; // smaller changes of a rate do not fill the chart
-const HEADROOM = 1.5; // a band beyond this multiple of the highest value is cut
+const HEADROOM = 1.15; // a band above this multiple of the highest line is cut
 const hidden = new WeakMap(); // chart => indices of the series that the reader has hidden
 
 const dataOf = (chart) => JSON.parse(chart.dataset.chart);
@@ -36,7 +37,7 @@ function draw(chart) {
 }
 
 // Custom properties contain light-dark(). Only a computed color resolves it. The drawing has no
-// classes, so that a saved file looks the same.
+// classes, so that a copied picture looks the same.
 const colours = new Map();
 function colour(name) {
   if (colours.has(name)) return colours.get(name);
