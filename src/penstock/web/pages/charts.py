@@ -55,7 +55,7 @@ def rates(
 def earlier_rates(buckets: Sequence[TrendBucketRecord], label: str) -> Series:
     """Return the settled rates of an earlier period, for the chart of a later one.
 
-    buckets: as many as the later period has, in the same order.
+    buckets: its first bucket belongs to the first one of the later period, and so on.
     """
     values = [None if bucket.maturing else bucket.conversion_rate for bucket in buckets]
     look = {"colour": "soft", "line": "dashed"}
