@@ -20,7 +20,7 @@ OPEN = [bucket(0.3, (0.3, 0.5), maturing=True), bucket(None, maturing=True)]
 
 
 @pytest.mark.parametrize(
-    ("buckets", "values", "least", "most"),
+    ("buckets", "values", "lower", "upper"),
     [
         (SETTLED, [0.4, 0.6], None, None),
         (
@@ -34,9 +34,9 @@ OPEN = [bucket(0.3, (0.3, 0.5), maturing=True), bucket(None, maturing=True)]
         ([], [], None, None),
     ],
 )
-def test_a_line_of_settled_rates_continues_as_a_band(buckets, values, least, most):
+def test_a_line_of_settled_rates_continues_as_a_band(buckets, values, lower, upper):
     series = rates(buckets, "Rate")
-    assert (series["values"], series.get("least"), series.get("most")) == (values, least, most)
+    assert (series["values"], series.get("least"), series.get("most")) == (values, lower, upper)
 
 
 def test_without_a_window_all_rates_belong_to_the_line():

@@ -83,6 +83,6 @@ def test_each_segment_stands_out_from_the_card(theme: int) -> None:
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
 def test_segments_stay_apart_for_each_kind_of_colour_vision(theme: int, vision: str) -> None:
     seen = [oklab(times(VISIONS[vision], colour)) for colour in segments(theme)]
-    for (first, one), (second, other) in combinations(enumerate(seen, 1), 2):
-        distance = 100 * sum((a - b) ** 2 for a, b in zip(one, other, strict=True)) ** 0.5
+    for (first, a), (second, b) in combinations(enumerate(seen, 1), 2):
+        distance = 100 * sum((x - y) ** 2 for x, y in zip(a, b, strict=True)) ** 0.5
         assert distance >= MIN_DISTANCE, (first, second)

@@ -163,7 +163,8 @@ function fewDaysOf(data, x) {
   const last = data.times.length - 1;
   const settled = data.series[0].values.findLastIndex((value) => value !== null);
   const end = settled < last ? "open" : dayOf(data, last, "day");
-  const hasRoom = settled > 0 && x(settled) - x(0) > X_LABEL_PX && x(last) - x(settled) > X_LABEL_PX;
+  const isFar = (from, to) => x(to) - x(from) > X_LABEL_PX;
+  const hasRoom = isFar(0, settled) && isFar(settled, last);
   const between = hasRoom ? [[settled, dayOf(data, settled, "day")]] : [];
   return [[0, dayOf(data, 0, "day")], ...between, ...(last > 0 ? [[last, end]] : [])];
 }

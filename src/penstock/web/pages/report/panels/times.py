@@ -13,7 +13,7 @@ _BIN_LENGTHS_S = (
     *(n * _HOUR for n in (1, 2, 3, 6, 12)),
     *(n * _DAY for n in (1, 2, 7, 14, 30, 90, 365)),
 )
-_MOST_MEDIANS = 3
+_MEDIANS = 3
 """A few very long times, beyond this multiple of the median, do not make the bins longer."""
 
 
@@ -59,7 +59,7 @@ def _bin_length_s(durations: DurationsRecord) -> int:
     p90, median = durations.p90_minutes, durations.median_minutes
     if p90 is None or median is None:
         return _BIN_LENGTHS_S[0]
-    longest_s = min(p90, _MOST_MEDIANS * median) * _MINUTE
+    longest_s = min(p90, _MEDIANS * median) * _MINUTE
     fitting = (length for length in _BIN_LENGTHS_S if longest_s < length * EQUAL_BINS)
     return next(fitting, _BIN_LENGTHS_S[-1])
 
