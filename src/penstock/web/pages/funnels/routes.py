@@ -19,10 +19,10 @@ from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.segments.service import SavedSegmentService
 from penstock.funnels.trends import TrendQuery, read_trend
 from penstock.web.page_routes import page, slow_page
+from penstock.web.pages.charts import chart, rates
 from penstock.web.pages.funnel_page import why_impossible
 from penstock.web.pages.funnels.first_funnel import equal_times_note, first_funnel
 from penstock.web.pages.funnels.schema import PERIODS, FunnelListQuery, NewFunnelQuery
-from penstock.web.pages.funnels.sparkline import sparkline
 from penstock.web.pages.rates import final_from_ms, shown_rate
 from penstock.web.pages.schema import FunnelPageQuery
 from penstock.web.view import View
@@ -93,7 +93,12 @@ def _figures(view: View, runner: FunnelQueryRunner, funnel: FunnelRecord) -> dic
         "final_from_ms": final_from_ms(runner, context, rate),
         "impossible": why_impossible(runner, context, funnel.definition, report),
         "interval": trend.interval,
-        "trend": sparkline(trend.data, has_window=has_window),
+        "trend": chart(
+            [bucket.from_ for bucket in trend.data],
+            page.timezone,
+            (f"{trend.interval.capitalize()} of entry", "Conversion rate"),
+            [rates(trend.data, "Conversion rate", has_window=has_window)],
+        ),
     }
 
 
