@@ -4,6 +4,7 @@ import gzip
 import json
 import secrets
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -14,7 +15,7 @@ from markupsafe import Markup, escape
 from penstock import __version__
 from penstock.base.clock import iso, parse_time
 from penstock.base.patterns import Pattern
-from penstock.base.rates import percent, points
+from penstock.base.rates import percent, points, with_minus
 from penstock.base.wording import utc_time
 from penstock.funnels.definitions.operators import operators_by_group
 from penstock.http.requests import AnyRequest
@@ -65,13 +66,18 @@ def _with_times(text: str) -> Markup:
 
 
 def _time_element(at: str) -> str:
-    return f'<time datetime="{at}" data-style="datetime">{utc_time(parse_time(at))}</time>'
+    text = _first_time(parse_time(at), "datetime")
+    return f'<time datetime="{at}" data-style="datetime">{text}</time>'
 
 
-def _first_time(at_ms: int, style: str) -> str:
-    """Format a time for the first paint, about as wide as the browser will (static/formats.js)."""
-    text = utc_time(at_ms)
-    return text.partition(",")[0] if style in ("date", "day", "ago") else text
+def _first_time(at_ms: int, style: str) -> Markup:
+    """Format a time for the first paint, as wide as the browser will (static/formats.js): only
+    without scripts does it stay in UTC.
+    """
+    text = utc_time(at_ms).removesuffix(" UTC")
+    if style in ("date", "day", "ago"):
+        return Markup(text.partition(",")[0])
+    return Markup(f"{text}<noscript> UTC</noscript>")
 
 
 def _type_in_words(event_type: str) -> str:
@@ -96,14 +102,8 @@ def _number(value: float | None, style: str = "number") -> Markup:
     """
     if value is None:
         return Markup('<span class="none">–</span>')
-    text = percent(value) if style == "percent" else f"{value:,}"
+    text = percent(value) if style == "percent" else with_minus(f"{value:,}")
     return Markup(f'<data value="{value}" data-style="{style}">{text}</data>')
-
-
-def _signed_points(difference: float) -> str:
-    """Return a difference of two rates in percentage points, with its sign: `+9.8`."""
-    text = points(difference)
-    return text if text.startswith("-") else f"+{text}"
 
 
 _templates = Environment(
@@ -129,7 +129,8 @@ _templates.filters.update(
     ms=parse_time,
     first_time=_first_time,
     percent=percent,
-    points=_signed_points,
+    points=partial(points, signed=True),
+    minus=with_minus,
     type_in_words=_type_in_words,
     sentence=_sentence,
 )
