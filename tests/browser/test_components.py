@@ -30,7 +30,9 @@ ALL = """
 <div class="card">{{ ui.bar([("reached", 0.5), ("pending", 0.2), ("dropped", 0.3)]) }}
 <p class="legend"><span>Reached</span><span class="pending">Pending</span>
 <span class="dropped">Dropped</span></p></div>
-<div class="card">{{ ui.chart("trend", "Rate by day", data) }}</div>
+<div class="card">{{ ui.chart("trend", "Rate by day", data) }}
+{{ ui.small_chart("small", "Rate beside figures", data) }}
+{{ ui.sparkline("Rate in a table", data) }}</div>
 <div class="card">{{ ui.skeleton(3) }}{{ ui.empty("Nothing", "There is nothing here.") }}</div>
 {% for tone in ("info", "good", "warn", "bad") %}
 {% call ui.notice(tone, "Title") %}A sentence.{% endcall %}
@@ -66,7 +68,11 @@ class PageOf:
 def gallery(demo, page, watch):
     nonce = "gallery"
     day = 86_400
-    series = [{"label": "Rate", "values": [0.2, 0.5, None, 0.4], "style": "percent"}]
+    open_rates = {"least": [None, 0.5, None, 0.4], "most": [None, 0.5, None, 0.7]}
+    series = [
+        {"label": "Rate", "values": [0.2, 0.5, None, None], "style": "percent", **open_rates},
+        {"label": "Before", "values": [0.3, 0.2, 0.1, 0.2], "style": "percent", "line": "dashed"},
+    ]
     text = _templates.from_string(ALL).render(
         nonce=nonce,
         entries=(Entry("One", "/a"), Entry("Two", "/b")),
@@ -113,7 +119,7 @@ def test_another_language_of_the_browser_mixes_no_formats(browser, gallery):
 
 
 def test_a_chart_is_drawn_in_the_colours_of_the_theme(gallery):
-    line = gallery.locator("#trend svg.drawing path")
+    line = gallery.locator("#trend svg.drawing > path").first
     expect(line).to_have_attribute("stroke", "rgb(23, 134, 158)")
     gallery.emulate_media(color_scheme="dark")
     expect(line).to_have_attribute("stroke", "rgb(73, 174, 196)")
@@ -126,8 +132,8 @@ def test_a_chart_names_its_axes_shows_values_at_the_pointer_and_hides_lines(gall
     box = drawing.bounding_box()
     gallery.mouse.move(box["x"] + box["width"] - 30, box["y"] + 60)
     tip = gallery.locator("#trend .chart-tip")
-    expect(tip).to_contain_text("Rate")
-    expect(tip).to_contain_text("%")
+    expect(tip).to_contain_text("Rate40.0% to 70.0%")
+    expect(tip).to_contain_text("Before20.0%")
     shown = tip.bounding_box()
     assert abs(shown["x"] + shown["width"] - (box["x"] + box["width"] - 30)) < 60
     gallery.mouse.move(0, 0)
@@ -135,18 +141,23 @@ def test_a_chart_names_its_axes_shows_values_at_the_pointer_and_hides_lines(gall
     key = gallery.locator("#trend").get_by_role("button", name="Rate")
     key.press("Enter")
     expect(key).to_have_attribute("aria-pressed", "false")
-    expect(drawing.locator("path")).to_have_count(0)
+    expect(drawing.locator("path")).to_have_count(1)
     expect(key).to_be_focused()
 
 
-@pytest.mark.parametrize(("name", "start"), [("PNG", b"\x89PNG"), ("SVG", b"<svg")])
-def test_a_chart_is_saved_as_a_file(gallery, name, start):
-    with gallery.expect_download() as download:
-        gallery.locator("#trend").get_by_role("button", name=name).click()
-    assert download.value.suggested_filename == f"trend.{name.lower()}"
-    content = download.value.path().read_bytes()
-    assert content.startswith(start)
-    assert len(content) > 1000
+def test_a_chart_takes_its_scale_from_its_lines_and_cuts_bands(gallery):
+    ticks = gallery.locator("#trend svg.drawing > text[text-anchor=end]")
+    expect(ticks).to_have_text(["0%", "20%", "40%", "60%"])
+    gallery.locator("#trend").get_by_role("button", name="Rate").click()
+    expect(ticks).to_have_text(["0%", "10%", "20%", "30%"])
+    small = gallery.locator("#small svg.drawing > text")
+    expect(small).to_have_text(["0%", "20%", "40%", "60%", "3 Mar", "4 Mar", "open"])
+
+
+def test_a_sparkline_is_the_same_chart_without_axes(gallery):
+    drawing = gallery.get_by_role("img", name="Rate in a table")
+    expect(drawing.locator("path")).to_have_count(3)
+    expect(drawing.locator("text")).to_have_count(0)
 
 
 def test_a_form_sends_nested_typed_json_and_shows_faults_at_the_nearest_field(gallery, watch):

@@ -774,7 +774,7 @@ def test_each_large_cohort_is_a_line_of_the_trend(report, page, demo):
     report("show=trend")
     page.get_by_role("group", name="Measure").get_by_role("link", name="Cohorts").click()
     expect(page).to_have_url(re.compile("measure=cohorts"))
-    expect(page.locator("#trend .chart-key")).to_have_count(5)
+    expect(page.locator("#trend .chart-key")).to_have_count(6)
     lines = json.loads(page.locator("#trend").get_attribute("data-chart"))["series"]
     call = page.locator("#detail [data-copy]").last.get_attribute("data-copy")
     query = parse_qs(urlsplit(re.search(r"'(http[^']+)'$", call)[1]).query)
@@ -798,6 +798,64 @@ def test_each_large_cohort_is_a_line_of_the_trend(report, page, demo):
         assert [round(rate, 4) for rate in line["values"] if rate is not None] == [
             rate for rate in rates if rate is not None
         ]
+
+
+def use_copy_menu(page, card, item):
+    page.locator(f"{card} .copy-menu summary").click()
+    page.locator(card).get_by_role("button", name=item).click()
+
+
+def saved(page, card, ending):
+    """Save a card as a file, and return its name and content."""
+    with page.expect_download() as download:
+        use_copy_menu(page, card, f"Save as {ending}")
+    return download.value.suggested_filename, download.value.path().read_bytes()
+
+
+def test_a_card_is_copied_as_a_table_and_saved_as_a_picture(report, page):
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.emulate_media(color_scheme="dark")
+    report("show=trend")
+    name, picture = saved(page, "#detail", "SVG")
+    assert name == "checkout-trend.svg"
+    texts = " ".join(re.findall(r"<text[^>]*>([^<]+)</text>", picture.decode()))
+    for expected in ("Checkout: trend", "All websites and apps", "Europe/Berlin", "Day of entry"):
+        assert expected in texts
+    assert "View as table" not in texts
+    assert "rgb(23, 29, 37)" in picture.decode(), "the card of the dark theme"
+    name, picture = saved(page, "#detail", "PNG")
+    assert (name, picture[:4]) == ("checkout-trend.png", b"\x89PNG")
+    assert len(picture) > 5000
+    use_copy_menu(page, "#detail", "Copy picture")
+    expect(page.get_by_text("Copied.")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.read().then(([item]) => item.types)") == ["image/png"]
+    page.get_by_text("Copied.").click()
+    use_copy_menu(page, "#detail", "Copy table")
+    expect(page.get_by_text("Copied.")).to_be_visible()
+    lines = page.evaluate("navigator.clipboard.readText()").splitlines()
+    assert lines[0].startswith("From\tEntered\tCompleted\t")
+    assert len(lines) == 31
+
+
+CARD_TABLES = {
+    "cohorts": "variant,plan,Entered",
+    "times": "Time,Attempts,Share",
+    "next": "Event,Attempts,Share",
+    "drivers": "What differs,Difference,From,To",
+    "flows": "Level,Event,Type,Attempts,Share",
+    "quality": "Problem,Number",
+}
+
+
+@pytest.mark.parametrize("tab", full_except(["drivers"], CARD_TABLES, "each tab"))
+def test_each_tab_is_saved_as_a_picture_and_a_table(report, page, tab):
+    report(f"show={tab}")
+    _, table = saved(page, "#detail", "CSV")
+    head, *rows = table.decode().splitlines()
+    assert head.startswith(CARD_TABLES[tab])
+    assert rows
+    _, picture = saved(page, "#detail", "SVG")
+    assert "Checkout" in picture.decode()
 
 
 @pytest.mark.full("another menu of a report")

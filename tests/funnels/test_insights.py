@@ -337,6 +337,10 @@ def test_timing_is_exact_for_each_pair_of_steps(scene: Scene) -> None:
     assert sum(column(second["histogram"], "units")) == 3
     total = scene.results(funnel_id)["aggregate"]
     assert record["overall"]["medianMinutes"] == total["medianCompletionMinutes"]
+    equal = scene.report(funnel_id, "timing", binSeconds=4)["steps"][0]["histogram"]
+    bars = [(row["fromMinutes"] * 60, row["toMinutes"] and row["units"]) for row in equal]
+    assert bars[:3] == [(8, 1), (12, 0), (16, 0)]
+    assert (bars[-1], equal[-1]["units"], len(bars)) == ((48, None), 1, 11)
 
 
 def test_timing_without_units_has_nulls(scene: Scene) -> None:

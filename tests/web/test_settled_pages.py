@@ -1,8 +1,10 @@
 """Pages show rates of settled units, and never call an open unit lost."""
 
 import re
+from html import unescape
 
 import pytest
+from msgspec.json import decode
 
 from penstock.base.clock import parse_time
 from tests.cases import cases, questions_about_one_scene
@@ -82,10 +84,10 @@ def the_settled_period_of_a_row_leaves_out_open_attempts(workspace, funnel):
 
 def open_days_of_a_row_show_the_bounds_that_they_can_reach(workspace, funnel):
     row = workspace.browser.get(f"/funnels/{funnel}/row?timezone=UTC").text
-    [lowest, highest] = re.findall(r'class="maturing" points="([^"]*)"', row)
-    assert lowest != highest
-    # The lowest rate is one of two attempts, the highest both of them.
-    assert [points.split()[0].split(",")[1] for points in (lowest, highest)] == ["16.0", "2.0"]
+    [series] = decode(unescape(re.search(r'data-chart="([^"]*)"', row)[1]))["series"]
+    lower, upper = ([rate for rate in series[name] if rate] for name in ("least", "most"))
+    # At least one of the two attempts converts, and at most both of them.
+    assert (lower, upper) == ([0.5], [1])
 
 
 def cohorts_show_settled_rates_and_the_rate_so_far_where_nothing_is_settled(workspace, funnel):

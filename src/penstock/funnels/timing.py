@@ -26,6 +26,10 @@ BIN_EDGES_MS = (
 """Starts of the bins of a histogram: familiar durations, each about twice the previous duration."""
 
 
+EQUAL_BINS = 12
+"""Number of bins of equal length, without the last one, which has no end."""
+
+
 class TimingQuery(CohortQuery):
     """The query parameters for times between steps."""
 
@@ -33,6 +37,10 @@ class TimingQuery(CohortQuery):
     """First step of an additional pair of steps. Requires `to`."""
     to: Annotated[int | None, Field(ge=1, le=20)] = None
     """A later step. Requires `from`."""
+    bin_seconds: Annotated[int | None, Field(ge=1, le=31_536_000)] = None
+    """Length of the bins of the histograms, of which there are up to 12. Longer times are in a last
+    bin without an end. By default, the limits are round and each is about twice the previous one.
+    """
 
 
 class BinRecord(Record):
@@ -77,17 +85,24 @@ def read_timing(
     n = len(context.definition.steps)
     extra = _requested_pair(query, n)
     pairs = [(1, n), *pairwise(range(1, n + 1)), *extra]
+    edges_ms = _edges_ms(query.bin_seconds)
     result = runner.fetch(
-        context, lambda profile: timing(context.counted(profile), pairs, BIN_EDGES_MS)
+        context, lambda profile: timing(context.counted(profile), pairs, edges_ms)
     )
     [row] = result.rows
-    overall, *others = [_durations(pair, row, index) for index, pair in enumerate(pairs)]
+    overall, *others = [_durations(pair, row, index, edges_ms) for index, pair in enumerate(pairs)]
     return TimingRecord(
         **head_of(context, result.provenance),
         overall=overall,
         steps=others[: n - 1],
         pair=others[n - 1] if extra else None,
     )
+
+
+def _edges_ms(bin_seconds: int | None) -> Sequence[int]:
+    if bin_seconds is None:
+        return BIN_EDGES_MS
+    return range(0, (EQUAL_BINS + 1) * bin_seconds * _SECOND, bin_seconds * _SECOND)
 
 
 def _requested_pair(query: TimingQuery, n: int) -> list[tuple[int, int]]:
@@ -110,7 +125,9 @@ def _requested_pair(query: TimingQuery, n: int) -> list[tuple[int, int]]:
     return [(first, last)]
 
 
-def _durations(pair: tuple[int, int], row: Mapping[str, Any], index: int) -> DurationsRecord:
+def _durations(
+    pair: tuple[int, int], row: Mapping[str, Any], index: int, edges_ms: Sequence[int]
+) -> DurationsRecord:
     units = row[f"units_{index}"]
     minutes: Sequence[float | None] = (None,) * len(_DURATIONS)
     if units:
@@ -121,19 +138,19 @@ def _durations(pair: tuple[int, int], row: Mapping[str, Any], index: int) -> Dur
         from_=pair[0],
         to=pair[1],
         units=units,
-        histogram=_histogram(dict(row[f"bins_{index}"])),
+        histogram=_histogram(dict(row[f"bins_{index}"]), edges_ms),
         **dict(zip(_DURATIONS, minutes, strict=True)),
     )
 
 
-def _histogram(units: Mapping[int, int]) -> list[BinRecord]:
+def _histogram(units: Mapping[int, int], edges_ms: Sequence[int]) -> list[BinRecord]:
     """Return all bins between the first and the last with units, including empty ones.
 
-    units: number of units by start of the bin, without empty bins.
+    units: number of units by start of the bin, without empty bins. edges_ms: starts of all bins.
     """
     if not units:
         return []
-    ends = dict(zip(BIN_EDGES_MS, (*BIN_EDGES_MS[1:], None), strict=True))
+    ends = dict(zip(edges_ms, (*edges_ms[1:], None), strict=True))
     first, last = min(units), max(units)
     return [
         BinRecord(
@@ -141,6 +158,6 @@ def _histogram(units: Mapping[int, int]) -> list[BinRecord]:
             to_minutes=None if (end := ends[start]) is None else end / MS_PER_MINUTE,
             units=units.get(start, 0),
         )
-        for start in BIN_EDGES_MS
+        for start in edges_ms
         if first <= start <= last
     ]

@@ -1,13 +1,12 @@
-"""Input for `static/charts.js`, and the lines of conversion rates that charts show."""
+"""Input for `static/charts.js`, which draws every chart over time, large or small."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from penstock.base.clock import parse_time
 from penstock.funnels.trends import TrendBucketRecord
 
 Series = dict[str, Any]
-Rates = Sequence[float | None]
 
 
 def chart(
@@ -27,51 +26,37 @@ def counts(label: str, values: Sequence[int]) -> Series:
     return {"label": label, "values": values, "style": "number"}
 
 
-class RateLines(NamedTuple):
-    """Conversion rates by time of entry, in lines with a value or None for each bucket.
+def rates(
+    buckets: Sequence[TrendBucketRecord], label: str, *, has_window: bool = True, **look: str
+) -> Series:
+    """Return the conversion rates by time of entry: a line, then a band.
 
-    lowest, highest: the rates that open buckets can still reach. Both begin where `settled` ends;
-    they are empty if no bucket is open.
+    The line ends at the last bucket before the first open one. From there, the band spans the least
+    and the most that each rate can still become. has_window: without a conversion window, every
+    rate may still rise, so all belong to the line. look: `colour` and `line` of the line.
     """
+    settled = [bucket.conversion_rate for bucket in buckets]
+    series: Series = {"label": label, "values": settled, "style": "percent", **look}
+    opens = (index for index, bucket in enumerate(buckets) if bucket.maturing)
+    first_open = next(opens, None) if has_window else None
+    if first_open is None:
+        return series
+    finals = [bucket.final_rate for bucket in buckets[first_open:]]
+    unknown = [None] * len(finals)
+    before: list[float | None] = [None] * first_open
+    before[-1:] = settled[first_open - 1 : first_open]
+    return series | {
+        "values": [*settled[:first_open], *unknown],
+        "least": [*before, *(final and final.lower for final in finals)],
+        "most": [*before, *(final and final.upper for final in finals)],
+    }
 
-    settled: Rates
-    lowest: Rates
-    highest: Rates
 
+def earlier_rates(buckets: Sequence[TrendBucketRecord], label: str) -> Series:
+    """Return the settled rates of an earlier period, for the chart of a later one.
 
-def rate_lines(buckets: Sequence[TrendBucketRecord], *, has_window: bool = True) -> RateLines:
-    """Split the rates. has_window: without a conversion window, every rate may still rise, so all
-    belong to the first line.
+    buckets: its first bucket belongs to the first one of the later period, and so on.
     """
-    rates = [bucket.conversion_rate for bucket in buckets]
-    open_buckets = (index for index, bucket in enumerate(buckets) if bucket.maturing)
-    first_open = next(open_buckets, len(buckets)) if has_window else len(buckets)
-    if first_open == len(buckets):
-        return RateLines(rates, (), ())
-    highest = [
-        bucket.final_rate.upper if bucket.final_rate else bucket.conversion_rate
-        for bucket in buckets[first_open:]
-    ]
-    lowest = [
-        bucket.final_rate.lower if bucket.final_rate else bucket.conversion_rate
-        for bucket in buckets[first_open:]
-    ]
-    last_settled = max(first_open - 1, 0)
-    before, shared = [None] * last_settled, rates[last_settled:first_open]
-    return RateLines(
-        settled=[*rates[:first_open], *([None] * len(highest))],
-        lowest=[*before, *shared, *lowest],
-        highest=[*before, *shared, *highest],
-    )
-
-
-def rate_series(lines: RateLines, labels: tuple[str, str, str], colour: str) -> list[Series]:
-    """Return the lines of a chart: settled rates, and broken lines with the lowest rates, dashed,
-    and the highest, dotted.
-    """
-    kinds: tuple[Series, ...] = ({}, {"line": "dashed"}, {"line": "dotted"})
-    return [
-        {"label": label, "values": values, "style": "percent", "colour": colour, **kind}
-        for label, values, kind in zip(labels, lines, kinds, strict=True)
-        if values or not kind
-    ]
+    values = [None if bucket.maturing else bucket.conversion_rate for bucket in buckets]
+    look = {"colour": "soft", "line": "dashed"}
+    return {"label": label, "values": values, "style": "percent", **look}

@@ -1,6 +1,5 @@
 // Parts of a chart: SVG elements, ticks of an axis, labels, and lines with gaps.
 const NAMESPACE = "http://www.w3.org/2000/svg";
-const MAX_TICKS = 5;
 const STEPS = [1, 2, 2.5, 5, 10];
 
 export function svg(name, attributes, children = []) {
@@ -10,13 +9,17 @@ export function svg(name, attributes, children = []) {
   return element;
 }
 
-// Round numbers from 0 to at least the highest value; 0 and 1 if there is no value above 0.
-export function ticksOf(highest) {
-  if (highest <= 0) return [0, 1];
-  const power = 10 ** Math.floor(Math.log10(highest / MAX_TICKS));
-  const step = power * STEPS.find((factor) => (power * factor * MAX_TICKS) / highest >= 1 - 1e-9);
-  const count = Math.ceil(highest / step - 1e-9);
-  return Array.from({ length: count + 1 }, (_, index) => Number((index * step).toPrecision(12)));
+// Round numbers from at most the lowest to at least the highest value; 0 and 1 if both are 0. most:
+// about how many of them.
+export function ticksOf(lowest, highest, most) {
+  const span = highest - lowest;
+  if (span <= 0) return [0, 1];
+  const power = 10 ** Math.floor(Math.log10(span / most));
+  const step = power * STEPS.find((factor) => (power * factor * most) / span >= 1 - 1e-9);
+  const [first, last] = [Math.floor(lowest / step + 1e-9), Math.ceil(highest / step - 1e-9)];
+  return Array.from({ length: last - first + 1 }, (_, index) =>
+    Number(((first + index) * step).toPrecision(12)),
+  );
 }
 
 // At most this many of the labels, evenly spaced, as pairs of index and text. Of equal neighbours,
@@ -33,6 +36,20 @@ export function linesOf(points) {
   return points
     .map((point, index) => point && `${points[index - 1] ? "L" : "M"}${point.map(round).join(" ")}`)
     .filter(Boolean)
+    .join("");
+}
+
+// The path around the areas between two edges, which have gaps at the same points.
+export function areaOf(lower, upper) {
+  const runs = [];
+  lower.forEach((point, index) => {
+    if (!point) return;
+    if (!lower[index - 1]) runs.push([]);
+    runs.at(-1).push(index);
+  });
+  return runs
+    .map((run) => [...run.map((at) => upper[at]), ...run.map((at) => lower[at]).reverse()])
+    .map((outline) => `${linesOf(outline)}Z`)
     .join("");
 }
 

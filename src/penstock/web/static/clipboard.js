@@ -3,7 +3,7 @@
 import { on } from "./delegation.js";
 import { toast } from "./toast.js";
 
-async function copy(text) {
+export async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);
   } catch {

@@ -3,8 +3,18 @@
 from typing import Any, NamedTuple
 
 from penstock.funnels.questions import TIMING
-from penstock.funnels.timing import DurationsRecord
+from penstock.funnels.timing import EQUAL_BINS, DurationsRecord
 from penstock.web.pages.report.panels.context import ReportContext
+
+_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+_BIN_LENGTHS_S = (
+    *(1, 2, 5, 10, 15, 30),
+    *(n * _MINUTE for n in (1, 2, 5, 10, 15, 30)),
+    *(n * _HOUR for n in (1, 2, 3, 6, 12)),
+    *(n * _DAY for n in (1, 2, 7, 14, 30, 90, 365)),
+)
+_MEDIANS = 3
+"""A few very long times, beyond this multiple of the median, do not make the bins longer."""
 
 
 class Bin(NamedTuple):
@@ -23,10 +33,14 @@ def times(context: ReportContext) -> dict[str, Any]:
     pair = _pair(context.query.pair, n)
     more: dict[str, Any] = {} if pair is None else {"from": pair[0], "to": pair[1]}
     timing = context.ask(TIMING, more)
+    length_s = _bin_length_s(timing.pair or timing.overall)
+    more["binSeconds"] = length_s
+    timing = context.ask(TIMING, more)
     durations = timing.pair or timing.overall
     return {
         "durations": durations,
         "bins": _bins(durations),
+        "bin_length_s": length_s,
         "pair": pair or (1, n),
         "more": more,
     }
@@ -38,6 +52,16 @@ def _pair(text: str | None, n: int) -> tuple[int, int] | None:
     if not last or not 1 <= int(first) < int(last) <= n:
         return None
     return int(first), int(last)
+
+
+def _bin_length_s(durations: DurationsRecord) -> int:
+    """Return a round length, with which nine of ten times have a bin with an end."""
+    p90, median = durations.p90_minutes, durations.median_minutes
+    if p90 is None or median is None:
+        return _BIN_LENGTHS_S[0]
+    longest_s = min(p90, _MEDIANS * median) * _MINUTE
+    fitting = (length for length in _BIN_LENGTHS_S if longest_s < length * EQUAL_BINS)
+    return next(fitting, _BIN_LENGTHS_S[-1])
 
 
 def _bins(durations: DurationsRecord) -> list[Bin]:

@@ -4,15 +4,14 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from penstock.base.calendar import Interval
 from penstock.base.rates import rate
-from penstock.funnels.questions import RESULTS, TREND
-from penstock.funnels.trends import TrendBucketRecord
-from penstock.web.pages.charts import Series, chart, counts, rate_lines, rate_series
+from penstock.funnels.questions import TREND
+from penstock.funnels.trends import TrendBucketRecord, TrendRecord
+from penstock.web.pages.charts import Series, chart, counts, earlier_rates, rates
 from penstock.web.pages.report.panels.context import ReportContext
-
-_RATES = ("Conversion rate", "May still rise", "At most")
-_MAX_COHORTS = 5
-"""Maximum number of lines when each cohort has one: those with the most entries."""
+from penstock.web.pages.report.panels.periods import compared
+from penstock.web.pages.report.panels.segments import segments
 
 
 def trend(context: ReportContext) -> dict[str, Any]:
@@ -27,8 +26,7 @@ def trend(context: ReportContext) -> dict[str, Any]:
     elif query.measure == "counts":
         series = _counts(trend.data, context.page.pending_word)
     else:
-        lines = rate_lines(trend.data, has_window=context.page.has_window)
-        series = rate_series(lines, _RATES, "series-1")
+        series = rate_series(context, trend)
     counted = context.page.noun().capitalize()
     y_axis = {"counts": counted, "loss": "Share of the loss"}.get(query.measure, "Conversion rate")
     axes = (f"{trend.interval.capitalize()} of entry", y_axis)
@@ -36,27 +34,43 @@ def trend(context: ReportContext) -> dict[str, Any]:
     return {"trend": trend, "chart": chart(times, query.timezone, axes, series), "more": more}
 
 
+def rate_series(context: ReportContext, trend: TrendRecord) -> list[Series]:
+    """Return the line of the rates. A trend by day also has the line of the earlier period, if the
+    page compares with one.
+    """
+    has_window = context.page.has_window
+    comparison = compared(context) if trend.interval == Interval.DAY else None
+    if comparison is None:
+        return [rates(trend.data, "Conversion rate", has_window=has_window)]
+    days = comparison.record.trend or []
+    return [
+        rates(trend.data, "This period", has_window=has_window),
+        earlier_rates([day.bucket_before for day in days], "Earlier period"),
+    ]
+
+
 def _cohorts(
     context: ReportContext, more: Mapping[str, Any], buckets: Sequence[TrendBucketRecord]
 ) -> list[Series]:
-    """Return a line for each of the largest cohorts, where no window is still open: its rate or, if
-    a step is chosen, its share of the loss after the step.
+    """Return a line for each cohort that the page shows, where no window is still open: its rate
+    or, if a step is chosen, its share of the loss after the step.
     """
-    largest = context.prepare(page=1, pageSize=_MAX_COHORTS, sort="entered", order="desc")
     has_window = context.page.has_window
     lost = {bucket.from_: bucket.lost for bucket in buckets}
+    shown = [(each.cohort, each.colour) for each in segments(context)]
     lines = []
-    for cohort in context.ask(RESULTS, {}, largest).cohorts.data:
+    for cohort, colour in shown or [(cohort, 1) for cohort in context.largest_cohorts]:
         own = context.prepare(cohort.cohort)
-        rates = {
+        settled = {
             bucket.from_: bucket.conversion_rate
             if bucket.lost is None
             else rate(bucket.lost, lost.get(bucket.from_) or 0)
             for bucket in context.ask(TREND, more, own).data
             if not (bucket.maturing and has_window)
         }
-        values = [rates.get(bucket.from_) for bucket in buckets]
-        lines.append({"label": _label(cohort.cohort), "values": values, "style": "percent"})
+        values = [settled.get(bucket.from_) for bucket in buckets]
+        look = {"style": "percent", "colour": f"series-{colour}"}
+        lines.append({"label": _label(cohort.cohort), "values": values, **look})
     return lines
 
 
