@@ -459,6 +459,12 @@ def test_on_a_small_screen_one_line_opens_all_controls_of_a_report(report, page)
     expect(page.get_by_role("button", name="90 days")).to_be_visible()
 
 
+def test_on_a_small_screen_the_bars_begin_on_the_first_screen(report, page):
+    page.set_viewport_size({"width": 390, "height": 844})
+    report()
+    assert page.locator("#step-1 .bar").first.bounding_box()["y"] < 600
+
+
 def test_the_cards_of_cohorts_have_their_values_as_the_title(report, page):
     page.set_viewport_size({"width": 390, "height": 844})
     report("show=cohorts")
