@@ -683,6 +683,7 @@ def test_a_toast_covers_no_figures_and_not_the_account(report, page):
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     for width in (1440, 768, 390):
         page.set_viewport_size({"width": width, "height": 900})
+        page.locator("#overview").get_by_text("Export", exact=True).click()
         page.locator("#overview").get_by_role("button", name="API call").click()
         page.mouse.wheel(0, -10_000)
         toast, main = (
@@ -703,9 +704,11 @@ def test_a_toast_covers_no_figures_and_not_the_account(report, page):
 def test_export_and_call_are_of_what_is_shown(report, page):
     report('period=7d&cohort={"plan":"basic"}')
     with page.expect_download() as download:
+        page.locator("#overview").get_by_text("Export", exact=True).click()
         page.get_by_role("link", name="CSV").click()
     assert download.value.path().read_text().startswith('"row","variant","plan","entered"')
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.locator("#overview").get_by_text("Export", exact=True).click()
     page.locator("#overview").get_by_role("button", name="API call").click()
     eventually(lambda: "curl" in page.evaluate("navigator.clipboard.readText()"))
     assert "%22plan%22" in page.evaluate("navigator.clipboard.readText()")
