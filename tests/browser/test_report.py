@@ -741,6 +741,12 @@ def test_filters_keep_the_tab_that_was_chosen_on_the_page(report, page):
     loaded(page)
     assert query_of(page)["show"] == "times"
     expect(page.locator("#tab-times")).to_have_attribute("aria-current", "page")
+    report("show=cohorts&breakdown=plan")
+    page.get_by_label("Show the bars of").first.uncheck()
+    expect(page).to_have_url(re.compile("picked="))
+    page.locator("#tab-trend").click()
+    expect(page).to_have_url(re.compile("show=trend"))
+    assert "picked" in query_of(page)
 
 
 def use_copy_menu(page, card, item):

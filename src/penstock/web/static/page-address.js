@@ -7,6 +7,11 @@ document.addEventListener("htmx:beforeSwap", ({ detail }) => {
   keepChanges(new URL(detail.pathInfo.finalRequestPath, location.href), detail.target);
 });
 
+// htmx has read the address of a link when it was loaded.
+document.addEventListener("htmx:configRequest", ({ detail }) => {
+  if (detail.elt.matches("a[hx-get]")) detail.path = detail.elt.getAttribute("hx-get");
+});
+
 // next: the address that the page gets. part: the element that will be loaded anew.
 export function keepChanges(next, part) {
   const before = new URL(location.href);
