@@ -90,7 +90,7 @@ def step(page: Page, number: int):
 
 def opened(row):
     """Open the details of a step: its filters, options and switches."""
-    details = row.get_by_role("button", name="Details")
+    details = row.get_by_role("button", name="More options")
     if details.get_attribute("aria-expanded") == "false":
         details.click()
     return row
@@ -209,7 +209,7 @@ def test_a_funnel_is_built_by_mouse_and_its_preview_says_what_the_api_says(shop,
     )
     form.get_by_role("button", name="Add a property").click()
     form.get_by_placeholder("Property, such as plan").fill("plan")
-    expect(form.locator("#counters")).to_have_text("3 of 20 steps, 4 of 30 rows")
+    expect(form.locator("#counters")).to_be_hidden()
     preview(form, "40 visitors entered")
     assert_accessible(form)
 
@@ -230,27 +230,47 @@ def test_a_funnel_is_built_by_mouse_and_its_preview_says_what_the_api_says(shop,
     assert saved(shop) == EXPECTED
 
 
-def test_exclusions_are_built_and_the_report_shows_who_was_excluded(shop, form):
-    form.get_by_label("Name", exact=True).fill("Paid at once")
-    fill_steps(form, "started", "cart_filled")
-    expect(opened(step(form, 1)).get_by_text("Strict")).to_be_hidden()
-    form.get_by_role("button", name="Add a step").click()
-    step(form, 3).get_by_label("Value").fill("paid")
-    form.get_by_role("button", name="Exclude", exact=True).click()
-    exclusion = form.get_by_role("group", name="Exclude after step 2")
-    exclusion.get_by_label("Value").fill("wish_made")
-    opened(step(form, 2)).get_by_text("Strict").click()
-    preview(form, "40 visitors entered")
-    assert_accessible(form)
-    save(form)
-    rows = [
-        {"exclude": row.get("exclude"), "strict": row.get("strict")} for row in saved(shop)["steps"]
+def exclusion(page: Page, number: int):
+    return page.get_by_role("group", name="Exclusion", exact=True).nth(number - 1)
+
+
+def exclude(page: Page, number: int, name: str, between: str | None = None):
+    page.get_by_role("button", name="Exclude an event").click()
+    exclusion(page, number).get_by_label("Value").fill(name)
+    if between:
+        exclusion(page, number).get_by_label("between").select_option(between)
+
+
+def kinds(steps):
+    """Return what each row is: its events, whether it excludes, and its strictness."""
+    return [
+        (
+            [row["value"], *(option["value"] for option in row.get("or", []))],
+            row.get("exclude", False),
+            row.get("strict", False),
+        )
+        for row in steps
     ]
-    assert rows == [
-        {"exclude": None, "strict": None},
-        {"exclude": None, "strict": True},
-        {"exclude": True, "strict": None},
-        {"exclude": None, "strict": None},
+
+
+def test_order_and_exclusions_are_built_and_the_report_shows_who_was_excluded(shop, form):
+    form.get_by_label("Name", exact=True).fill("Paid at once")
+    form.get_by_role("button", name="Add a step").click()
+    fill_steps(form, "started", "cart_filled", "paid")
+    excludes = form.locator("#excludes")
+    expect(excludes).to_be_hidden()
+    form.get_by_label("Order").select_option("None of this funnel's events")
+    expect(excludes).to_have_text("Excludes 0 of 40 visitors from all rates (last 30 days)")
+    exclude(form, 1, "wish_made", "steps 2 and 3")
+    expect(excludes).to_have_text("Excludes 7 of 40 visitors from all rates (last 30 days)")
+    assert_accessible(form)
+    assert_fits_at(form, 1440, 360)
+    save(form)
+    assert kinds(saved(shop)["steps"]) == [
+        (["started"], False, False),
+        (["cart_filled"], False, True),
+        (["wish_made"], True, False),
+        (["paid"], False, True),
     ]
     [funnel] = shop.client.get("/api/funnels").json()["data"]
     results = shop.client.get(f"/api/funnels/{funnel['id']}/results").json()["aggregate"]
@@ -259,6 +279,140 @@ def test_exclusions_are_built_and_the_report_shows_who_was_excluded(shop, form):
     assert_accessible(form)
     form.locator("#excluded a").click()
     expect(form.get_by_role("heading", level=1)).to_have_text("Visitors who were excluded")
+
+
+def test_an_exclusion_between_any_steps_becomes_a_row_of_each_gap(form):
+    form.get_by_role("button", name="Add a step").click()
+    fill_steps(form, "a", "b", "c")
+    exclude(form, 1, "x")
+    exclude(form, 2, "y", "steps 2 and 3")
+    exclusion(form, 2).get_by_role("button", name="Add a filter").click()
+    exclusion(form, 2).get_by_label("Property").fill("plan")
+    exclusion(form, 2).get_by_label("Value").last.fill("pro")
+    [option] = definition(form)["steps"][3]["or"]
+    assert option == match("y", ("plan", "equals", "pro"))
+
+    def rows():
+        return [names for names, *_ in kinds(definition(form)["steps"])]
+
+    assert rows() == [["a"], ["x"], ["b"], ["x", "y"], ["c"]]
+    form.get_by_role("button", name="Move: Step 2", exact=True).press("ArrowUp")
+    assert rows() == [["b"], ["x", "y"], ["a"], ["x"], ["c"]]  # y stays after b
+    expect(exclusion(form, 2).get_by_label("between")).to_have_value("1")
+    opened(step(form, 1))
+    form.get_by_role("button", name="Duplicate: Step 1", exact=True).click()
+    assert rows() == [["b"], ["x", "y"], ["b"], ["x"], ["a"], ["x"], ["c"]]
+    form.get_by_role("button", name="Remove: Step 1", exact=True).click()
+    assert rows() == [["b"], ["x", "y"], ["a"], ["x"], ["c"]]  # y has lost its step
+    form.get_by_role("button", name="Remove this exclusion").first.click()
+    assert rows() == [["b"], ["y"], ["a"], ["c"]]
+
+
+def test_an_error_of_an_exclusion_is_shown_once_at_its_line(form):
+    form.get_by_label("Name", exact=True).fill("Without mistakes")
+    form.get_by_role("button", name="Add a step").click()
+    fill_steps(form, "started", "cart_filled", "paid")
+    form.get_by_role("button", name="Exclude an event").click()
+    form.get_by_role("button", name="Save funnel").click()
+    value = exclusion(form, 1).get_by_label("Value")
+    expect(value).to_be_focused()
+    expect(value).to_have_attribute("aria-invalid", "true")
+    expect(form.locator(".fault:not([hidden])")).to_have_count(1)
+    expect(form.get_by_role("status").filter(has_text="correct the marked field")).to_be_visible()
+    assert_accessible(form)
+
+
+X = match("x", ("plan", "equals", "pro"))
+Y = match("y")
+UNUSUAL = {
+    "each gap": ([X, Y], [X, Y], 2),
+    "one gap": ([X, Y], [], 2),
+    "some in each gap": ([Y, X], [X], 2),
+    "another order": ([X, Y], [Y, X], 4),
+    "twice": ([X, X], [X], 3),
+}
+"""Excluded events of two gaps, and the number of lines that they have in the builder."""
+
+
+@pytest.mark.parametrize("case", full_except(["some in each gap"], UNUSUAL, "other rows"))
+def test_saved_exclusions_and_strict_steps_are_kept(shop, builder, case):
+    first, second, lines = UNUSUAL[case]
+    rows = [
+        [row(own, *others) | {"exclude": True}] if own else []
+        for own, *others in (first or [None], second or [None])
+    ]
+    steps = [
+        row(match("a")),
+        *rows[0],
+        row(match("b")) | {"strict": True},
+        *rows[1],
+        row(match("c")),
+    ]
+    funnel = edit(builder, shop, {**FUNNEL, "steps": steps})
+    expect(builder.get_by_role("group", name="Exclusion", exact=True)).to_have_count(lines)
+    expect(builder.get_by_label("Order")).to_have_value("mixed")
+    assert builder.evaluate("document.querySelector('#recalculates').hidden")
+    builder.get_by_label("Name", exact=True).fill("Renamed")
+    save_change(builder)
+    stored = shop.client.get(f"/api/funnels/{funnel['id']}").json()
+    assert (stored["name"], stored["revision"], stored["steps"]) == ("Renamed", 1, steps)
+
+
+def test_a_named_exclusion_below_a_diagnostic_row_is_kept(shop, builder):
+    steps = [
+        row(match("a")),
+        row(match("d"), diagnostic=True),
+        row(match("x"), match("y")) | {"name": "Mistake", "exclude": True},
+        row(match("b")) | {"strict": True},
+    ]
+    funnel = edit(builder, shop, {**FUNNEL, "steps": steps})
+    expect(exclusion(builder, 1).get_by_label("Name in reports")).to_have_value("Mistake")
+    expect(builder.get_by_label("Order").locator("option:checked")).to_have_text(
+        "None of this funnel's events"
+    )
+    builder.get_by_label("Name", exact=True).fill("Renamed")
+    save_change(builder)
+    stored = shop.client.get(f"/api/funnels/{funnel['id']}").json()
+    assert (stored["revision"], stored["steps"]) == (1, steps)
+
+
+def test_an_old_preview_is_marked_before_the_funnel_can_be_saved(form):
+    fill_steps(form, "started", "paid")
+    preview(form, "40 visitors entered, 10 completed")
+    held = HeldRequests(form, "**/api/funnels/preview")
+    step(form, 2).get_by_label("Value").evaluate(
+        """input => {
+            input.value = "cart_filled";
+            input.dispatchEvent(new Event("input", { bubbles: true }));
+            window.isOld = document.querySelector(".preview-result").matches(".old");
+        }"""
+    )
+    assert form.evaluate("isOld")
+    assert_accessible(form)
+    held.release()
+    preview(form, "40 visitors entered, 20 completed")
+    expect(form.locator(".preview-result.old")).to_have_count(0)
+
+
+def test_a_funnel_that_is_saved_at_once_has_the_types_of_its_names(own_shop, own_builder):
+    page = own_builder
+    buy(own_shop)
+    page.goto("/funnels/new")
+    fill_steps(page, "started", "/pricing")
+    expect(page.get_by_label("Name", exact=True)).to_have_value("started to /pricing")
+    with page.expect_request("**/api/funnels"):
+        page.get_by_role("button", name="Save funnel").click()
+    expect(page).to_have_url(SAVED)
+    assert [row["type"] for row in saved(own_shop)["steps"]] == ["Event", "Pageview"]
+
+
+def test_changes_that_come_from_a_report_say_that_they_recalculate(shop, builder):
+    funnel = create(shop.client, "/api/funnels", FUNNEL)
+    notice = builder.get_by_text("Saving recalculates retained history.")
+    builder.goto(f"/funnels/{funnel['id']}/edit?window=12h")
+    expect(notice).to_be_visible()
+    builder.get_by_label("Name", exact=True).fill("Renamed")
+    expect(notice).to_be_visible()
 
 
 def test_a_funnel_is_built_by_keyboard_alone(shop, form):
@@ -298,7 +452,7 @@ def test_a_funnel_is_built_by_keyboard_alone(shop, form):
     keys.type("39")
     tab_to("Value")
     keys.type("cart_filled")
-    tab_to("Details: Step 2")
+    tab_to("More options: Step 2")
     keys.press("Enter")
     tab_to("Add an option: Step 2")
     keys.press("Enter")
@@ -308,14 +462,14 @@ def test_a_funnel_is_built_by_keyboard_alone(shop, form):
     tab_to("Add a step")
     keys.press("Enter")
     keys.type("payment_failed")
-    tab_to("Details: Step 3")
+    tab_to("More options: Step 3")
     keys.press("Enter")
     tab_to("Diagnostic")
     keys.press("Space")
     tab_to("Add a step")
     keys.press("Enter")
     keys.type("wish_made")
-    tab_to("Details: Step 3")
+    tab_to("More options: Step 3")
     keys.press("Enter")
     tab_to("Add an option: Step 3")
     keys.press("Enter")
@@ -360,9 +514,9 @@ def test_rows_move_by_keys_and_by_drag_are_duplicated_and_removed(form):
     opened(step(form, 2))
     form.get_by_role("button", name="Duplicate: Step 2").click()
     assert order() == ["a", "b", "b", "c"]
-    form.get_by_role("button", name="Remove: Step 1", exact=True).click()
+    opened(step(form, 1)).get_by_role("button", name="Remove: Step 1", exact=True).click()
     assert order() == ["b", "b", "c"]
-    expect(form.get_by_role("button", name="Remove: Step 1", exact=True)).to_be_focused()
+    expect(form.get_by_role("button", name="More options: Step 1", exact=True)).to_be_focused()
 
 
 def test_each_operator_has_the_input_that_it_needs(form):
@@ -446,7 +600,7 @@ def test_a_visitor_funnel_begins_with_14_days_and_may_have_a_sequence_property(s
     expect(window).to_have_value("1209600")
     window.select_option("No window")
     form.get_by_label("Name", exact=True).fill("Paying")
-    form.get_by_text("Advanced").click()
+    form.locator("summary", has_text="More options").click()
     form.get_by_label("Sequence property").fill("price")
     fill_steps(form, "started", "paid")
     # Each event of a user has the same price, which proves no order.
@@ -467,7 +621,7 @@ def test_a_window_of_another_length_is_saved_and_can_be_changed(shop, form):
     expect(form.get_by_label("Length")).to_have_attribute("aria-invalid", "true")
     form.get_by_label("Length").fill("30")
     form.get_by_label("Unit").select_option("Minutes")
-    preview(form, "40 visitors entered, 10 completed")
+    preview(form, "10 of 40 settled, 40 visitors entered")
     assert_accessible(form)
     save(form)
     [funnel] = shop.client.get("/api/funnels").json()["data"]
@@ -485,6 +639,7 @@ def test_a_window_of_another_length_is_saved_and_can_be_changed(shop, form):
 
 def test_every_run_is_counted_if_asked_and_the_report_speaks_of_runs(shop, form):
     form.get_by_label("Name", exact=True).fill("Orders")
+    form.locator("summary", has_text="More options").click()
     count_every_run = form.get_by_role("checkbox", name="Count every run")
     expect(count_every_run).not_to_be_checked()
     form.get_by_text("Attempts", exact=True).click()
@@ -693,7 +848,7 @@ def test_thirty_rows_fit_and_no_more_are_added(shop, builder):
             "aria-disabled", "true"
         )
     assert_fits_at(page, 1440, 360)
-    page.get_by_role("button", name="Remove: Step 20").click()
+    opened(step(page, 20)).get_by_role("button", name="Remove: Step 20").click()
     page.get_by_role("button", name="Add a step").click()
     expect(page.locator("#counters")).to_have_text("20 of 20 steps, 30 of 30 rows")
     assert len(definition(page)["steps"]) == 30
@@ -945,6 +1100,13 @@ def test_the_preview_waits_for_the_value_of_a_filter_and_names_one_that_matches_
     expect(form.get_by_text("Still counting")).to_have_count(0)
 
 
+def test_a_suggested_name_is_not_broken_on_a_small_screen(form):
+    form.set_viewport_size({"width": 360, "height": 800})
+    step(form, 1).get_by_label("Value").fill("payment")
+    name = form.get_by_role("option", name="payment_failed").locator("bdi")
+    assert name.bounding_box()["height"] < 30
+
+
 def test_own_properties_come_before_built_in_fields(form):
     step(form, 1).get_by_label("Value").fill("started")
     step(form, 1).get_by_role("button", name="Add a filter").click()
@@ -1016,15 +1178,18 @@ def test_nothing_moves_while_the_builder_loads(shop, builder):
         const add = (list) => list.getEntries().forEach((entry) => (shifted += entry.value));
         new PerformanceObserver(add).observe({ type: "layout-shift", buffered: true });
     """)
-    builder.set_viewport_size({"width": 1440, "height": 900})
-    for path in ("/funnels/new", None):
-        if path:
-            builder.goto(path)
-        else:
-            edit(builder, shop, FUNNEL)
-        expect(builder.locator("[data-row]")).to_have_count(2)
-        builder.wait_for_load_state("networkidle")
-        assert builder.evaluate("shifted") < 0.1
+    steps = [row(match("started")), row(match("wish_made")) | {"exclude": True}, row(match("paid"))]
+    for width in (390, 768, 1440):
+        builder.set_viewport_size({"width": width, "height": 900})
+        for path in ("/funnels/new", None):
+            if path:
+                builder.goto(path)
+            else:
+                edit(builder, shop, {**FUNNEL, "name": f"At {width}", "steps": steps})
+            expect(builder.locator("[data-row]")).to_have_count(2)
+            builder.wait_for_load_state("networkidle")
+            assert builder.evaluate("shifted") < 0.1
+            assert all(builder.get_by_role("heading").all_inner_texts())
 
 
 def test_a_closed_step_is_one_line_of_text_until_it_is_opened(shop, builder):
@@ -1053,15 +1218,15 @@ def test_a_closed_step_is_one_line_of_text_until_it_is_opened(shop, builder):
     assert_accessible(page)
 
     first = step(page, 1)
-    first.get_by_role("button", name="Details").press("Enter")
+    first.get_by_role("button", name="More options").press("Enter")
     expect(first.get_by_label("Property")).to_be_visible()
     expect(texts.first).to_be_hidden()
-    first.get_by_role("button", name="Details").press("Enter")
+    first.get_by_role("button", name="More options").press("Enter")
     expect(texts.first).to_be_visible()
     texts.last.click()
     expect(step(page, 3).get_by_label("Value")).to_be_focused()
     step(page, 3).get_by_label("Value").fill("paid")
-    step(page, 3).get_by_role("button", name="Details").click()
+    step(page, 3).get_by_role("button", name="More options").click()
     expect(texts.last).to_have_text("paid")
     expect(unknown).to_be_hidden()
 

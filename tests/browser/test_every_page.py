@@ -11,10 +11,17 @@ import pytest
 from penstock.app import build_routes
 from tests.browser.conftest import CONTEXT, patient, sign_in
 from tests.browser.pages import ONLY_LEAD_ON, PAGES, PARTS
-from tests.browser.watching import assert_accessible, assert_fits
+from tests.browser.watching import (
+    RECORD_SHIFTS,
+    assert_accessible,
+    assert_fits,
+    assert_outlined,
+    assert_still,
+)
 from tests.tiers import TIER, Tier
 
 MAX_BYTES = 100_000
+WIDTHS = (1440, 768, 390)
 LOOKS = tuple(product((1440, 768, 360), ("light", "dark")))
 """Widths in pixels and themes."""
 
@@ -23,6 +30,14 @@ LOOKS = tuple(product((1440, 768, 360), ("light", "dark")))
 def page(browser, demo):
     """One for all: to start a process of the browser costs as much as to load a page."""
     with browser.new_context(base_url=demo.url, **CONTEXT) as context:
+        yield patient(context).new_page()
+
+
+@pytest.fixture(scope="module")
+def still_page(browser, demo):
+    """A page that records shifts of its layout."""
+    with browser.new_context(base_url=demo.url, **CONTEXT) as context:
+        context.add_init_script(RECORD_SHIFTS)
         yield patient(context).new_page()
 
 
@@ -73,6 +88,16 @@ def test_weighs_less_than_100_kb_fits_from_360_px_and_is_accessible_light_and_da
     assert_accessible(page, ["light"])  # a narrow page has the colours of a wide one
     page.set_viewport_size({"width": 1440, "height": 800})
     assert_accessible(page)
+
+
+@pytest.mark.parametrize("shown", PAGES, ids=lambda shown: shown.name)
+def test_hardly_shifts_as_it_loads_and_has_an_outline(still_page, demo, shown):
+    at = PAGES.index(shown)
+    for width in WIDTHS if TIER is Tier.FULL else (WIDTHS[at % len(WIDTHS)],):
+        still_page.set_viewport_size({"width": width, "height": 800})
+        opened(still_page, demo, shown)
+        assert_still(still_page)
+        assert_outlined(still_page)
 
 
 def test_no_page_is_missing_here(services):

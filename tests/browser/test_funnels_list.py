@@ -215,6 +215,7 @@ def test_funnels_move_between_folders_and_closed_folders_stay_closed(signed_in, 
     expect(row).to_be_hidden()
     page.goto(f"/funnels/{first['id']}")
     expect(page.get_by_role("link", name="Shop")).to_have_attribute("href", "/funnels?folder=Shop")
+    page.get_by_label("More").click()
     page.get_by_role("button", name="Move", exact=True).click()
     dialog.get_by_label("Folder").fill("")
     dialog.get_by_role("button", name="Move").click()

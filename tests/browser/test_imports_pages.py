@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+import re
 
 import pytest
 from playwright.sync_api import expect
@@ -11,7 +12,7 @@ from tests.browser.conftest import confirm
 from tests.browser.watching import assert_accessible
 from tests.cases import cases, full_except
 from tests.events.imports.exported import FILES, GA4, PostHog, parquet
-from tests.records import track
+from tests.records import new_website, track
 from tests.waiting import eventually
 
 
@@ -226,7 +227,7 @@ def test_a_table_is_imported_with_a_corrected_mapping(signed_in, account, websit
     check(signed_in, table, "events.csv")
     columns = signed_in.get_by_role("region", name="Name the columns")
     expect(columns.get_by_text("1714557660")).to_be_visible()
-    expect(signed_in.get_by_text("Choose the column that identifies the person")).to_be_visible()
+    expect(signed_in.get_by_text("Which column identifies the person?")).to_be_visible()
     expect(signed_in.get_by_role("button", name="Import", exact=True)).to_have_count(0)
     assert_accessible(signed_in)
     columns.get_by_label("Meaning of when").select_option("time")
@@ -235,6 +236,7 @@ def test_a_table_is_imported_with_a_corrected_mapping(signed_in, account, websit
     columns.get_by_label("Meaning of basket").select_option("attempt")
     columns.get_by_role("button", name="Check again").press("Enter")
     expect(columns.get_by_text("Choose the column with the event name")).to_be_visible()
+    expect(signed_in.get_by_text("(eventName)")).to_have_count(0)
     watch.allow("422")
     columns.get_by_label("Meaning of what").select_option("event")
     columns.get_by_role("button", name="Check again").press("Enter")
@@ -258,6 +260,70 @@ def test_a_table_is_imported_with_a_corrected_mapping(signed_in, account, websit
     check(signed_in, table, "more.csv")
     expect(columns.get_by_text("the saved mapping Baskets")).to_be_visible()
     expect(number(signed_in, "Events")).to_have_text("3")
+
+
+PEOPLE = b"""when;who;what;email
+1714557600;7;opened;ann@example.org
+1714557660;7;bought;ann@example.org
+"""
+"""A table whose guessed mapping imports an e-mail address as a property."""
+
+
+def stored_properties(account, website):
+    """Return the properties of the events of user 7, once they are stored."""
+    search = {"websiteId": website, "search": "7"}
+    [visitor] = eventually(
+        lambda: account.client.get("/api/visitors", params=search).json()["data"]
+    )
+    path = f"/api/visitors/{visitor['visitorId']}/events?websiteId={website}"
+    return [event["properties"] for event in account.client.get(path).json()["data"]]
+
+
+def check_people(page):
+    """Check the table of people, whose columns then have all that an import needs."""
+    check(page, PEOPLE, "people.csv")
+    columns = page.get_by_role("region", name="Name the columns")
+    for column, use in (("when", "time"), ("who", "user"), ("what", "event")):
+        columns.get_by_label(f"Meaning of {column}").select_option(use)
+    columns.get_by_label("Times are in").first.select_option("seconds")
+    columns.get_by_label("Meaning of email").select_option("property")
+    columns.get_by_role("button", name="Check again").press("Enter")
+    expect(number(page, "Events")).to_have_text("2")
+    return columns
+
+
+def test_an_import_starts_only_with_the_mapping_on_the_screen(signed_in, account, website, watch):
+    columns = check_people(signed_in)
+    start = signed_in.get_by_role("button", name="Import", exact=True)
+    expect(start).to_be_visible()
+    columns.get_by_label("Meaning of email").select_option("ignored")
+    card = signed_in.get_by_role("region", name="Dry run")
+    expect(card.get_by_text("You have changed the columns since this check")).to_be_visible()
+    for name in ("Import", "Save"):
+        expect(signed_in.get_by_role("button", name=name, exact=True)).to_have_count(0)
+    assert_accessible(signed_in)
+    columns.get_by_label("Meaning of email").select_option("property")
+    expect(start).to_be_visible()
+    columns.get_by_label("Meaning of email").select_option("ignored")
+    card.get_by_role("button", name="Check again").press("Enter")
+    expect(start).to_be_visible()
+    expect(columns.get_by_label("Meaning of email")).to_have_value("ignored")
+    start.press("Enter")
+    expect_imported(signed_in, {"Accepted": "2"})
+    assert stored_properties(account, website) == [{}, {}]
+
+
+def test_a_start_sends_the_mapping_on_the_screen_and_another_is_refused(
+    signed_in, account, website, watch
+):
+    columns = check_people(signed_in)
+    # A browser that restores the fields of a page dispatches no events.
+    columns.get_by_label("Meaning of email").evaluate("select => { select.value = 'ignored' }")
+    signed_in.get_by_role("button", name="Import", exact=True).press("Enter")
+    expect(signed_in.get_by_text("You have changed the columns since this check")).to_be_visible()
+    watch.allow("409")
+    [job] = account.client.get("/api/imports").json()["data"]
+    assert job["state"] == "checked"
 
 
 def test_saved_mappings_are_listed_renamed_and_deleted(signed_in, account, website, watch):
@@ -418,6 +484,24 @@ def test_a_session_takes_no_file_that_a_form_of_another_page_could_send(account,
 
 def seen(account, website, visitor):
     track(account.client, website, name="seen", visitorId=visitor)
+
+
+def test_a_website_is_chosen_for_a_file_if_there_are_several(signed_in, account, website, watch):
+    other = new_website(account.client, "Blog")
+    choose(signed_in, ndjson(line()))
+    chosen = signed_in.get_by_role("dialog").get_by_label("Website or app")
+    expect(chosen).to_have_value("")
+    signed_in.get_by_role("button", name="Check the file").click()
+    expect(chosen).to_be_focused()
+    expect(chosen).to_have_accessible_description(re.compile("Choose a website or app."))
+    assert_accessible(signed_in)
+    chosen.select_option("Blog")
+    signed_in.get_by_role("button", name="Check the file").click()
+    expect(signed_in.get_by_text("Ready to import")).to_be_visible()
+    assert account.client.get("/api/imports").json()["data"][0]["websiteId"] == other
+    signed_in.goto(f"/imports?websiteId={website}")
+    signed_in.get_by_role("button", name="Import a file").click()
+    expect(chosen).to_have_value(website)
 
 
 def test_a_visitor_is_deleted_after_a_preview_of_what_is_deleted(

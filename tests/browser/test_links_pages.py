@@ -368,6 +368,29 @@ def test_links_are_uploaded_after_a_check_that_changes_nothing(signed_in, accoun
     assert record["destinationPath"] == "/bulk"
 
 
+def test_only_the_file_whose_check_is_shown_is_applied(signed_in, account, app_id, mark):
+    def csv(name):
+        rows = f"websiteId,slug,name,destinationPath\n{app_id},{name}-{mark},{name},/{name}\n"
+        return {"name": f"{name}.csv", "mimeType": "text/csv", "buffer": rows.encode()}
+
+    signed_in.goto("/links/upload")
+    file, check = labelled(signed_in, "File"), signed_in.get_by_role("button", name="Check")
+    apply, checks = signed_in.get_by_role("button", name="Apply"), []
+    signed_in.route("**/csv?dryRun=true", lambda route: checks.append(route))
+    for name in ("first", "second"):
+        file.set_input_files(csv(name))
+        with signed_in.expect_request("**/csv?dryRun=true"):
+            check.click()
+    for route, is_shown in zip(checks, (False, True), strict=True):
+        with signed_in.expect_response("**/csv?dryRun=true") as response:
+            route.continue_()
+        response.value.finished()
+        signed_in.wait_for_timeout(100)
+        expect(apply).to_be_visible(visible=is_shown)
+    file.set_input_files(csv("third"))
+    expect(apply).to_be_hidden()
+
+
 def test_links_are_sorted_by_their_numbers_within_a_period(
     signed_in, account, make_link, shared_service
 ):

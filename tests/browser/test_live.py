@@ -135,6 +135,28 @@ def test_rejected_events_appear_with_their_reasons(signed_in, account, website, 
     assert_accessible(signed_in)
 
 
+def test_rejected_events_are_tried_again_for_the_website_on_the_screen(
+    signed_in, account, website, watch
+):
+    other = new_website(account.client, "Blog")
+    for each in (website, other):
+        wrong = {"websiteId": each, "type": "event", "visitorId": "ann", "timestamp": "yesterday"}
+        assert account.client.post("/api/track", json=wrong).status_code == 422
+    signed_in.goto(f"/refused?websiteId={website}")
+    signed_in.get_by_label("Website or app").select_option("Blog")
+    expect(rows(signed_in)).to_contain_text("Blog")
+    expect(signed_in.get_by_role("link", name="Export")).to_have_attribute(
+        "href", re.compile(other)
+    )
+    with signed_in.expect_request("**/api/events/refused/replay") as sent:
+        signed_in.get_by_role("button", name="Try all again").click()
+    assert sent.value.post_data_json == {"websiteId": other}
+    signed_in.get_by_label("Website or app").select_option("All")
+    expect(rows(signed_in)).to_have_count(2)
+    expect(signed_in.get_by_role("button", name="Try all again")).to_have_count(0)
+    assert_accessible(signed_in)
+
+
 def test_the_list_says_that_the_session_has_ended(signed_in, account, website, watch):
     signed_in.goto("/live")
     account.client.post("/api/auth/logout").raise_for_status()

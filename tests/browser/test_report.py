@@ -219,7 +219,7 @@ def test_the_address_restores_period_filter_page_and_sorting(report, api, page):
     assert [number(row.locator("td").nth(3)) for row in rows.all()] == [
         cohort["entered"] for cohort in cohorts["data"]
     ]
-    expect(page.get_by_role("link", name="90 days")).to_have_attribute("aria-current", "true")
+    expect(page.locator("summary", has_text="90 days")).to_be_visible()
     expect_sorted(page, "Rate", "ascending")
     expect(page.locator(".chip")).to_have_text("plan: basic")
     page.get_by_role("link", name="Previous").click()
@@ -243,10 +243,10 @@ def test_custom_days_are_those_of_the_time_zone(report, api, page):
         "startAt": "2026-10-23T22:00:00.000Z",
         "endAt": "2026-10-26T23:00:00.000Z",
     }
-    page.get_by_text("Custom").click()
+    page.locator("summary", has_text="2026-10-24 to 2026-10-26").click()
     page.get_by_label("From", exact=True).fill("2026-11-01")
     page.get_by_label("To (inclusive)").fill("2026-11-02")
-    page.get_by_role("button", name="Show").click()
+    page.get_by_role("button", name="Show").first.click()
     expect(page).to_have_url(re.compile("start=2026-11-01"))
     loaded(page)
     assert api("#overview")["period"] == {
@@ -424,6 +424,8 @@ def test_every_menu_of_a_report_fits_its_window(demo, demo_page):
     opened(demo_page, f"/funnels/{demo.ids['funnel']}?timezone=UTC")
     for width in (390, 768, 1440):
         demo_page.set_viewport_size({"width": width, "height": 900})
+        if width == 390:
+            demo_page.get_by_role("button", name="30 days").click()
         for menu in demo_page.locator(".page-filters details.menu > summary").all():
             menu.click()
             body = demo_page.locator("details.menu[open] .menu-body")
@@ -436,6 +438,80 @@ def test_every_menu_of_a_report_fits_its_window(demo, demo_page):
             )
             expect(body).to_have_count(1)
             demo_page.keyboard.press("Escape")
+
+
+def test_on_a_small_screen_one_line_opens_all_controls_of_a_report(report, page):
+    page.set_viewport_size({"width": 390, "height": 844})
+    report('compare=previous&period=settled&settled=true&cohort={"plan":"basic"}')
+    line = page.get_by_role("button", name="settled days")
+    expect(line).to_have_text("Last 7 settled days · Europe/Berlin · compared · 2 filters")
+    controls = page.get_by_role("group", name="Period and filters")
+    expect(controls).to_be_hidden()
+    line.click()
+    for text in ("Website or app", "Remove the filter plan"):
+        expect(controls.get_by_label(text)).to_be_visible()
+    for text in ("Last 7 settled days", "Compared with", "Break down", "Filter", "Window"):
+        expect(controls.locator("summary", has_text=text).first).to_be_visible()
+    assert_fits(page)
+    assert_accessible(page)
+    controls.locator("summary", has_text="settled days").click()
+    follow(page, controls.get_by_role("link", name="90 days"))
+    expect(page.get_by_role("button", name="90 days")).to_be_visible()
+
+
+def test_on_a_small_screen_the_bars_begin_on_the_first_screen(report, page):
+    page.set_viewport_size({"width": 390, "height": 844})
+    report()
+    assert page.locator("#step-1 .bar").first.bounding_box()["y"] < 600
+
+
+def test_the_cards_of_cohorts_have_their_values_as_the_title(report, page):
+    page.set_viewport_size({"width": 390, "height": 844})
+    report("show=cohorts")
+    first, second = (cell.bounding_box() for cell in page.locator("td.main").all()[:2])
+    assert abs(first["y"] - second["y"]) < 4
+    mark = "(cell) => getComputedStyle(cell, '::before').content"
+    assert page.locator("td.main").nth(1).evaluate(mark) == '"· "'
+
+
+def test_ten_stops_lead_from_the_start_of_a_report_to_what_it_says(report, page):
+    report()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the report")).to_be_focused()
+    page.get_by_role("link", name="Skip to content").press("Enter")
+    is_in_report = "Boolean(document.activeElement.closest('main > .stack'))"
+    stops = 0
+    while not page.evaluate(is_in_report):
+        page.keyboard.press("Tab")
+        stops += 1
+    assert stops <= 10
+    page.get_by_role("link", name="Skip to the report").press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate(is_in_report)
+
+
+PAPER_PX = 703
+"""Width of a page of A4 without its margins (static/print.css)."""
+
+
+def test_a_report_prints_in_light_colours_without_controls_and_cuts_no_table(report, page):
+    page.set_viewport_size({"width": PAPER_PX, "height": 900})
+    page.emulate_media(media="print", color_scheme="dark")
+    report("show=trend")
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    expect(page.locator(".controls-line")).to_have_text("30 days · Europe/Berlin")
+    for shown in ("#verdict", "#step-1 .bar", "#steps-table table", "#detail table"):
+        expect(page.locator(shown).first).to_be_visible()
+    expect(page.locator(".button").filter(visible=True)).to_have_count(1)  # the line
+    assert page.get_by_role("navigation").filter(visible=True).inner_text().strip() == "Trend"
+    colour = page.locator("body").evaluate("(body) => getComputedStyle(body).color")
+    assert colour == "rgb(23, 32, 43)"
+    cut = """() => [...document.querySelectorAll("main :is(table, .scroll)")]
+        .filter((each) => each.getBoundingClientRect().right > innerWidth
+            || each.scrollHeight > each.clientHeight + 1).map((each) => each.className)"""
+    assert page.evaluate(cut) == []
 
 
 def test_menus_ask_a_question_that_the_address_restores_and_the_builder_saves(
@@ -547,7 +623,7 @@ def test_a_part_whose_answer_never_came_can_be_tried_again(report, page, watch):
 
 def test_the_keyboard_alone_filters_sorts_and_reads(report, page):
     report()
-    page.get_by_text("Custom").focus()
+    page.locator("summary", has_text="30 days").focus()
     page.keyboard.press("Enter")
     expect(page.get_by_label("From", exact=True)).to_be_visible()
     page.keyboard.press("Escape")
@@ -679,12 +755,15 @@ def test_a_report_can_be_shared_duplicated_and_deleted(own, signed_in, account):
     page.goto(f"/funnels/{funnel}?timezone=UTC")
     page.get_by_role("link", name="Trend").click()
     expect(page).to_have_url(re.compile("show=trend"))
+    more = page.get_by_label("More")
+    more.click()
     page.get_by_role("button", name="Copy link").click()
     expect(page.get_by_text("Copied.")).to_be_visible()
     assert page.evaluate("navigator.clipboard.readText()") == page.url
     page.get_by_role("link", name="Duplicate").click()
     expect(page.get_by_label("Name", exact=True)).to_have_value("Copy of Own")
     page.go_back()
+    more.click()
     page.get_by_role("button", name="Delete").click()
     confirm(page, "Delete")
     expect(page).to_have_url(re.compile("/funnels$"))

@@ -56,6 +56,22 @@ def test_each_fault_stands_at_its_field_and_the_first_has_the_focus(signed_in, w
     watch.allow("422")
 
 
+def test_saving_one_form_of_a_page_asks_before_it_drops_what_another_shows(
+    signed_in, account, website
+):
+    dialogs = []
+    signed_in.on("dialog", lambda dialog: (dialogs.append(dialog.type), dialog.accept()))
+    for path, label, other in (
+        (f"/settings/websites/{website}", "Page views (days)", "Save"),
+        ("/settings/workspace", "Maximum time (seconds)", "Rename"),
+    ):
+        signed_in.goto(path)
+        signed_in.get_by_label(label).fill("5")
+        with signed_in.expect_navigation():
+            signed_in.get_by_role("button", name=other, exact=True).first.click()
+        assert dialogs.pop() == "beforeunload"
+
+
 def test_an_app_is_added_changed_checked_and_deleted(signed_in, account):
     signed_in.goto("/settings/websites/new")
     signed_in.get_by_text("A mobile app").click()

@@ -31,6 +31,30 @@ _WIDE = """[...document.querySelectorAll("main *")]
     .map((element) => element.outerHTML.slice(0, 120))"""
 
 
+RECORD_SHIFTS = """
+    window.shifts = [];
+    new PerformanceObserver((list) => {
+      for (const { hadRecentInput, value, sources } of list.getEntries())
+        if (!hadRecentInput)
+          shifts.push([value, sources.map(({ node }) => node?.parentElement?.outerHTML)]);
+    }).observe({ type: "layout-shift", buffered: true });
+    const { send } = XMLHttpRequest.prototype;
+    XMLHttpRequest.prototype.send = function (...body) {
+      setTimeout(() => send.apply(this, body), 100);
+    };
+"""
+"""A script for a page: it records shifts of its layout, and parts that load separately come after
+the first paint.
+"""
+
+_MAX_SHIFT = 0.1
+"""Above this value, browsers call the shift of a layout more than small."""
+
+_OUTLINE = """[...document.querySelectorAll("h1, h2, h3, h4, h5, h6")]
+    .filter((heading) => heading.checkVisibility())
+    .map((heading) => [Number(heading.tagName[1]), heading.textContent.trim()])"""
+
+
 class Watch:
     """Records errors and requests to other hosts. Content-Security-Policy violations count as
     errors, because the browser logs them to the console.
@@ -125,3 +149,20 @@ def assert_fits(page: Page) -> None:
     while not page.evaluate("document.documentElement.scrollWidth <= innerWidth"):
         assert time.monotonic() < until_s, page.evaluate(_WIDE)
         page.wait_for_timeout(50)
+
+
+def assert_still(page: Page) -> None:
+    """Assert that the layout of a page, which has `RECORD_SHIFTS`, hardly shifts as it loads."""
+    page.evaluate(_TWO_FRAMES)
+    shifts = page.evaluate("shifts")
+    largest = sorted(shifts, key=lambda shift: -shift[0])[:1]
+    assert sum(value for value, _ in shifts) < _MAX_SHIFT, largest
+
+
+def assert_outlined(page: Page) -> None:
+    """Assert that all headings of a page have text, and that none skips a level."""
+    level = 0
+    for next_level, text in page.evaluate(_OUTLINE):
+        assert text, f"an empty heading of level {next_level}"
+        assert next_level <= level + 1, f"{text} has level {next_level} after {level}"
+        level = next_level

@@ -96,6 +96,7 @@ def test_the_first_funnel_of_whole_seconds_counts_equal_times_in_step_order(tmp_
     )
     [funnel] = yaml.safe_load("\n".join(lines[at + 1 :]))["funnels"]
     assert (funnel["countingUnit"], funnel["equalTimes"]) == ("visitor", "inStepOrder")
+    assert funnel["name"] == "started to paid"
 
 
 def guessed(path, dates, *options):
@@ -191,8 +192,7 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path):
 def test_an_export_that_is_sent_as_ndjson_is_refused_with_its_format(tmp_path, name):
     code, output, error = dry_run(tmp_path / "export", FILES[name](), "ndjson")
     assert (code, output) == (1, [])
-    assert f"looks like the format {name}, not ndjson. Send format={name}" in error
-    assert f"add --from {name} to penstock import." in error
+    assert f"looks like the format {name}, not ndjson. Add --from {name}.\n" in error
 
 
 def test_a_dry_run_of_several_files_names_each(tmp_path):

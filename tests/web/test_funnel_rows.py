@@ -53,6 +53,20 @@ def test_the_totals_of_a_row_are_those_of_the_report(workspace, row, clock):
     assert [without_tags(cell) for cell in (entered, rate)] == ["1", "100.0%"]
 
 
+@pytest.mark.usefixtures("warehouse")
+def test_the_list_has_figures_of_all_time(workspace, row, clock):
+    for days in range(100, 4_000, 200):
+        own = {"visitorId": f"v-{days}", "timestamp": iso(clock() - days * 86_400_000)}
+        for name in ("signed_up", "paid")[: 1 + (days == 100)]:
+            track(workspace.client, workspace.website_id, name=name, **own)
+    page = workspace.browser.get("/funnels?period=all").text
+    assert re.search(r'aria-current="true"[^>]*>\s*All time', page)
+    assert f'hx-get="{row}?period=all"' in page
+    shown = workspace.browser.get(f"{row}?period=all").text
+    assert without_tags(re.search(r'data-label="Entered">(.*?)</td>', shown)[1]) == "20"
+    assert "Conversion rate by week" in shown
+
+
 def test_a_row_whose_query_takes_too_long_says_so_and_can_be_retried(workspace, row, warehouse):
     workspace.client.patch("/api/settings/workspace", json={"queryTimeoutSeconds": 0.5})
     with warehouse.running_before_reports(ENDLESS):

@@ -88,7 +88,7 @@ def test_a_trace_begins_with_its_reason(scene, workspace, clock):
         (attempts, "lost", f"Dropped: no B until {_day(scene)}"),
         (attempts, "stopped", f"Excluded: stop after A on {_day(scene)}"),
         (attempts, "young", "Pending: no B so far; the window ends on "),
-        (attempts, "late", "Did not enter: no A Not in this report"),
+        (attempts, "late", "Did not enter: no A Not in this report The attempt never"),
         (scene.funnel("A", "B"), "ben", "Not converted: no B so far Entered"),
     ):
         text = text_of(workspace, f"/funnels/{funnel}/units/{unit}", "timeline", period="all")

@@ -7,7 +7,7 @@ import yaml
 
 from penstock.accounts.model import Website, WebsiteKind
 from penstock.base.clock import parse_time, system_clock
-from penstock.base.event_limits import MAX_EVENT_BYTES
+from penstock.base.event_limits import MAX_EVENT_BYTES, MAX_NAME_CHARS
 from penstock.base.hidden_text import printable
 from penstock.base.ids import ScopeId, WebsiteId, WorkspaceId
 from penstock.base.wording import count_of, utc_time
@@ -110,7 +110,9 @@ def _print_first_funnel(summary: ImportSummaryRecord) -> None:
     if len(definition["steps"]) < _FEWEST_STEPS:
         return
     values = {name: value for name, value in definition.items() if value is not None}
-    values |= {"name": "First funnel", "countingUnit": str(definition["countingUnit"])}
+    first, *_, last = (step["value"] for step in definition["steps"])
+    name = f"{first} to {last}"[:MAX_NAME_CHARS]
+    values |= {"name": name, "countingUnit": str(definition["countingUnit"])}
     print("A first funnel. After the import, save it as funnels.yml, and run: ", end="")
     print("penstock apply funnels.yml")
     if note := equal_times_note(summary, attempt):

@@ -60,6 +60,10 @@ def _source(name: str) -> Reader | str:
     return name if name == _EXPORT else reader_named(name)
 
 
+def _way_out(other: Reader) -> str:
+    return f"Add --from {other.name}."
+
+
 def _timezone(name: str) -> str:
     """Parse `--timezone`."""
     try:
@@ -195,10 +199,13 @@ def import_file(
         reads_file = reader_named(reader.name, mapping)
         with file.open("rb") as content:
             problem = problem_of_head(
-                content.read(2 * HEAD_BYTES), reads_file, is_mapped=mapping is not None
+                content.read(2 * HEAD_BYTES),
+                reads_file,
+                is_mapped=mapping is not None,
+                way_out=_way_out,
             )
         if product is not None and product is not reader:
-            problem = looks_like(product, reader)
+            problem = looks_like(product, reader, _way_out)
         if problem is not None:
             warn(problem)
             is_complete.append(False)

@@ -54,6 +54,13 @@ def require_json(request: AnyRequest, *, text_plain: bool = False) -> None:
     raise UnsupportedMedia("Send the body as JSON with the header Content-Type: application/json.")
 
 
+def has_body(request: AnyRequest) -> bool:
+    """Whether the headers of a request announce a body."""
+    return request.headers.get("content-length", "0") != "0" or (
+        "transfer-encoding" in request.headers
+    )
+
+
 async def read_bytes(
     request: AnyRequest,
     *,

@@ -5,7 +5,8 @@ handler of a function. The type of a parameter, or else its name, says what it r
 
 - `AnyRequest`: the request.
 - a `Query`: the query parameters, validated.
-- an `Input`: the JSON body, validated. `bytes`: the JSON body, for a function that parses it.
+- an `Input`: the JSON body, validated. `Input | None`: None without a body. `bytes`: the JSON body,
+  for a function that parses it.
 - `ReadOnlyFields`: the fields of the body that only the returned record has.
 - a name in the path: that part of the path.
 - any other name: an object of the request, such as `caller` (`Room.request_objects`), or a service.
@@ -18,7 +19,7 @@ None, or a whole response.
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from inspect import isawaitable, iscoroutinefunction, signature
-from types import NoneType
+from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from anyio import to_thread
@@ -34,6 +35,7 @@ from penstock.http.bodies import (
     DEFAULT_BODY_BYTES,
     FORM_BYTES,
     compute_on,
+    has_body,
     parse_model,
     read_bytes,
     read_query,
@@ -112,6 +114,7 @@ def route(
                 text=(function.__doc__ or "").strip(),
                 needs_session="current_user" in endpoint.objects,
                 body=body or endpoint.body_model,
+                is_body_optional=endpoint.is_body_optional,
                 answers=answers or endpoint.record,
                 query=query or endpoint.query_model,
                 listed=endpoint.is_listed,
@@ -129,7 +132,8 @@ class _Endpoint:
 
     query, body, read_only: names of these parameters; None without one. objects: names of the
     objects that the others receive, by parameter. body_model: None for a body that the function
-    parses. record: the model of the response, or of its entries; None without one.
+    parses. is_body_optional: whether a request may have no body. record: the model of the response,
+    or of its entries; None without one.
     """
 
     def __init__(
@@ -155,6 +159,7 @@ class _Endpoint:
         self.function, self._result = function, hints.pop("return")
         self.query, self.query_model = _only(function, hints, Query)
         self.body, model = _only(function, hints, Input, bytes)
+        self.is_body_optional = self.body is not None and hints[self.body] is not model
         self.body_model = None if model is bytes else model
         self.read_only, _ = _only(function, hints, ReadOnlyFields)
         self.objects = {
@@ -200,6 +205,8 @@ class _Endpoint:
     async def _read_body(self, request: AnyRequest, objects: "_RequestObjects") -> dict[str, Any]:
         """Read the body. Returns it with its read-only fields, under the parameters' names."""
         assert self.body is not None
+        if self.is_body_optional and not has_body(request):
+            return {self.body: None}
         require_json(request)
         body, read = await read_bytes(request, max_bytes=self.max_bytes), dict[str, Any]()
         if self.read_only is not None:
@@ -286,11 +293,21 @@ class _RequestObjects:
 def _only(
     function: Callable[..., Any], hints: Mapping[str, Any], *kinds: type
 ) -> tuple[str | None, Any]:
-    """Return the name and the type of the only parameter of some kinds; None, None without one."""
-    names = [name for name, hint in hints.items() if _is_kind(hint, *kinds)]
+    """Return the name and the type of the only parameter of some kinds, which may be optional;
+    None, None without one.
+    """
+    types = {name: _without_none(hint) for name, hint in hints.items()}
+    names = [name for name, hint in types.items() if _is_kind(hint, *kinds)]
     if len(names) > 1:
         raise TypeError(f"{_name_of(function)}: {names[1]!r} is a second {kinds[0].__name__}.")
-    return (names[0], hints[names[0]]) if names else (None, None)
+    return (names[0], types[names[0]]) if names else (None, None)
+
+
+def _without_none(hint: Any) -> Any:
+    """Return the type T of `T | None`, and any other type as it is."""
+    if not isinstance(hint, UnionType):
+        return hint
+    return next(each for each in get_args(hint) if each is not NoneType)
 
 
 def _is_kind(hint: Any, *kinds: type) -> bool:

@@ -39,11 +39,11 @@ class Description(NamedTuple):
     listed: the response is a page of `answers`. open_to_all: needs neither an API key nor a
     session. optional_key: checks an API key if one is sent. only_key: does not accept a session.
     needs_session: does not accept an API key, which does not identify a user. headers: optional
-    headers. takes_read_only: the body may repeat fields that only `answers` has. media: media types
-    of the body; `body` describes the first, and the others are text. returns: media types of the
-    response; without `answers`, its content is not described. job: the job record that `Prefer:
-    respond-async` returns. scopes: an API key needs one of these; by default `read` for GET and
-    `manage` for other methods.
+    headers. is_body_optional: a request may have no body. takes_read_only: the body may repeat
+    fields that only `answers` has. media: media types of the body; `body` describes the first, and
+    the others are text. returns: media types of the response; without `answers`, its content is not
+    described. job: the job record that `Prefer: respond-async` returns. scopes: an API key needs
+    one of these; by default `read` for GET and `manage` for other methods.
     """
 
     summary: str
@@ -59,6 +59,7 @@ class Description(NamedTuple):
     only_key: bool = False
     needs_session: bool = False
     headers: tuple[Header, ...] = ()
+    is_body_optional: bool = False
     takes_read_only: bool = False
     media: tuple[str, ...] = JSON_ONLY
     returns: tuple[str, ...] = JSON_ONLY
@@ -250,7 +251,7 @@ def _operation(
             record = names[(entry.answers, "serialization")]
             shape = _add_read_only(_target(shape, schemas), _target(record, schemas))
         operation["requestBody"] = {
-            "required": True,
+            "required": not entry.is_body_optional,
             "content": {
                 media: {"schema": {"type": "string"} if number else shape}
                 for number, media in enumerate(entry.media)

@@ -151,6 +151,8 @@ import_finished         409 The import is finished, so it cannot be started or c
 too_many_dry_runs       409 Too many files of imports wait for their start. Start or cancel one; the
   detail names it.
 import_not_checked      409 The dry run of the import has not ended. Wait, or cancel the import.
+mapping_not_checked     409 The dry run of the import has used another mapping; the detail names
+  the differences. Change the mapping of the import, which checks the file again.
 import_started          409 The import was already started.
 no_gap                  409 The import left no gap in the coverage of reports.
 job_not_finished        409 The job has no result yet. Poll its state until it is done or failed.

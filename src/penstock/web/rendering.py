@@ -66,13 +66,18 @@ def _with_times(text: str) -> Markup:
 
 
 def _time_element(at: str) -> str:
-    return f'<time datetime="{at}" data-style="datetime">{utc_time(parse_time(at))}</time>'
+    text = _first_time(parse_time(at), "datetime")
+    return f'<time datetime="{at}" data-style="datetime">{text}</time>'
 
 
-def _first_time(at_ms: int, style: str) -> str:
-    """Format a time for the first paint, about as wide as the browser will (static/formats.js)."""
-    text = utc_time(at_ms)
-    return text.partition(",")[0] if style in ("date", "day", "ago") else text
+def _first_time(at_ms: int, style: str) -> Markup:
+    """Format a time for the first paint, as wide as the browser will (static/formats.js): only
+    without scripts does it stay in UTC.
+    """
+    text = utc_time(at_ms).removesuffix(" UTC")
+    if style in ("date", "day", "ago"):
+        return Markup(text.partition(",")[0])
+    return Markup(f"{text}<noscript> UTC</noscript>")
 
 
 def _type_in_words(event_type: str) -> str:

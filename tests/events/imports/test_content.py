@@ -13,7 +13,7 @@ from tests.events.conftest import imported, ndjson, upload
 from tests.events.imports.exported import GA4, PostHog
 
 CSV = b"timestamp,name,visitorId\n2024-05-01T10:00:00Z,signed_up,v\n"
-LIKE_CSV = "looks like the format csv, not ndjson. Send Content-Type: text/csv, or"
+LIKE_CSV = "looks like the format csv, not ndjson. Send Content-Type: text/csv."
 EVENT = {
     "type": "event", "name": "signed_up", "timestamp": "2024-05-01T10:00:00Z", "visitorId": "v",
 }  # fmt: skip
@@ -90,7 +90,7 @@ def test_an_error_names_the_one_format_that_the_file_has(workspace, sent, name):
     assert problem(answer) == (415, f"not_{name}")
     assert answer.json()["detail"] == (
         f"The file looks like the format {sent}, not {name}. Send format={sent} and Content-Type: "
-        f"application/x-ndjson, or add --from {sent} to penstock import."
+        "application/x-ndjson."
     )
 
 

@@ -122,6 +122,53 @@ def test_steps_with_equal_times_are_in_the_order_that_other_visitors_show(send, 
     assert "such as a checkout. Import the file first" in shown
 
 
+def test_the_last_step_is_kept_and_others_are_left_out(send, client):
+    """Each step loses people, so that the last one is the least frequent."""
+    names = ["viewed", "added", "started", "address", "payment", "paid"]
+    lines = [
+        event(name, f"v-{number}", second, cart=f"c-{number}-{half}")
+        for second, name in enumerate(names)
+        for number in range(40 - 6 * second)
+        for half in range(2)
+    ]
+    summary = summary_of(client, send(lines))
+    expected = ["viewed", "added", "started", "address", "paid"]
+    assert [step["name"] for step in summary["steps"]] == expected
+    [cart] = summary["attemptProperties"]
+    assert [step["name"] for step in cart["steps"]] == expected
+
+
+def test_an_event_that_most_do_without_is_no_step(send, client):
+    names = ["viewed", "started", "coupon_entered", "card_declined", "paid"]
+    users = {"viewed": 50, "started": 40, "coupon_entered": 8, "card_declined": 6, "paid": 30}
+    lines = [
+        event(name, f"v-{number}", second)
+        for second, name in enumerate(names)
+        for number in range(users[name])
+    ]
+    lines += [event("payment_failed", f"v-{number}", 50) for number in range(30, 36)]
+    steps = summary_of(client, send(lines))["steps"]
+    assert [step["name"] for step in steps] == ["viewed", "started", "paid"]
+
+
+def test_an_attempt_id_that_the_mapping_names_is_offered(send, client, workspace):
+    """Nobody has a second one, so that it looks like an ID of a person."""
+    rows = ["at;who;what;visit;basket"] + [
+        f"{1714557600 + 60 * number + second};{number};{name};s-{number};b-{number}"
+        for number in range(5)
+        for second, name in enumerate(("opened", "bought"))
+    ]
+    job = checked(client, send("\n".join(rows).encode(), "csv"))
+    columns = [{"column": "at", "use": "time", "unit": "seconds"}, *WHO_AND_WHAT]
+    for attempt, other in (("visit", "basket"), ("basket", "visit")):
+        uses = [{"column": attempt, "use": "attempt"}, {"column": other, "use": "property"}]
+        mapping = {"columns": [*columns, *uses]}
+        client.put(f"/api/imports/{job['id']}/mapping", json=mapping).raise_for_status()
+        [offered] = summary_of(client, job)["attemptProperties"]
+        assert (offered["name"], offered["values"]) == (attempt, 5)
+        assert [step["name"] for step in offered["steps"]] == ["opened", "bought"]
+
+
 def test_events_that_a_product_records_by_itself_are_no_steps(send, client):
     names = ["$autocapture", "$exception", "viewed", "started", "$pageleave", "paid", "thanked"]
     lines = [
@@ -414,6 +461,40 @@ def test_a_start_is_based_on_the_summary_of_the_current_mapping(send, client):
     assert summary["revision"] == changed["revision"]
     answer = client.post(f"{path}/start", params={"revision": summary["revision"]})
     assert answer.json()["state"] == "queued"
+
+
+def test_a_start_with_another_mapping_than_the_checked_one_is_refused(send, client):
+    job = checked(client, send(TABLE, "csv"))
+    path = f"/api/imports/{job['id']}"
+    when = {"column": "when", "use": "time", "unit": "seconds"}
+    basket = {"column": "basket", "use": "property"}
+    mapping = {"columns": [when, *WHO_AND_WHAT, basket]}
+    client.put(f"{path}/mapping", json=mapping).raise_for_status()
+    checked(client, job)
+    ignored = {"column": "basket", "use": "ignored"}
+    for other, named in (
+        ({"columns": [when, *WHO_AND_WHAT, ignored]}, "differs in the column basket."),
+        (
+            {"columns": [when, *WHO_AND_WHAT], "otherColumns": "ignored"},
+            "the column basket and otherColumns.",
+        ),
+        ({**mapping, "timezone": "Europe/Berlin"}, "differs in timezone."),
+    ):
+        answer = client.post(f"{path}/start", json={"mapping": other})
+        assert problem(answer) == (409, "mapping_not_checked")
+        assert named in answer.json()["detail"]
+    assert client.get(path).json()["state"] == "checked"
+    mapping["columns"].reverse()
+    assert client.post(f"{path}/start", json={"mapping": mapping}).json()["state"] == "queued"
+
+
+def test_a_start_with_a_mapping_of_a_file_without_one_is_refused(send, client):
+    job = checked(client, send([event("a", "v", 1)]))
+    mapping = {"columns": [{"column": "at", "use": "time", "unit": "text"}, *WHO_AND_WHAT]}
+    answer = client.post(f"/api/imports/{job['id']}/start", json={"mapping": mapping})
+    assert problem(answer) == (409, "mapping_not_checked")
+    assert "without a mapping" in answer.json()["detail"]
+    assert client.post(f"/api/imports/{job['id']}/start", json={}).status_code == 200
 
 
 def test_the_list_of_imports_leaves_mappings_out(send, client):

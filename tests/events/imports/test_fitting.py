@@ -83,6 +83,38 @@ def test_texts_that_are_too_long_are_cut(properties_of):
     assert codes == ["text_cut"]
 
 
+def test_nul_characters_go_and_integers_beyond_64_bits_become_text(properties_of):
+    own = {
+        "a": "x\0y",
+        "k\0": ["\0", {"deep": -(10**30)}],
+        "too large": 2**64,
+        "too small": -(2**63) - 1,
+        "largest": 2**64 - 1,
+    }
+    sent, name, codes = properties_of(own, "pa\0id")
+    assert sent == {
+        "a": "xy",
+        "k": ["", {"deep": str(-(10**30))}],
+        "too large": "18446744073709551616",
+        "too small": "-9223372036854775809",
+        "largest": 2**64 - 1,
+    }
+    assert name == "paid"
+    assert codes == ["integer_as_text", "nul_removed"]
+
+
+@pytest.mark.parametrize("own", [{"a": "x\0"}, {"a": 2**64}, {"a": nested(6, 10**30)}])
+def test_each_of_them_is_noticed_alone(properties_of, own):
+    sent, _, codes = properties_of(own)
+    assert (len(sent), len(codes)) == (1, 1)
+
+
+def test_an_id_with_a_nul_character_rejects_its_line(workspace):
+    line = PRODUCTS["posthog"]({}) | {"distinct_id": "v\0"}
+    job = imported(workspace, ndjson([line]), format="posthog")
+    assert counts(job) == (1, 0, 0, 1)
+
+
 def test_feature_flags_and_then_the_last_keys_are_left_out(properties_of, product):
     flags = {f"$feature/{number}": True for number in range(260)}
     own = {f"own {number}": number for number in range(100)}

@@ -1,7 +1,7 @@
 """Checks the start of an upload against its format before anything is stored."""
 
 from codecs import getincrementaldecoder
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from penstock.base.errors import UnsupportedMedia
 from penstock.events.imports.formats.csv_rows import CSV
@@ -11,6 +11,9 @@ from penstock.events.imports.formats.reader import HEAD_BYTES, Reader, Unreadabl
 from penstock.events.imports.formats.recognition import reader_of_head
 from penstock.events.imports.formats.table import how_to_send
 from penstock.events.imports.formats.unpacking import unpacked_head
+
+WayOut = Callable[[Reader], str]
+"""Says in a sentence how to choose a format."""
 
 _CONTROLS = frozenset(range(9))
 """Bytes that no text contains."""
@@ -41,11 +44,17 @@ async def require_format(
         yield chunk
 
 
-def problem_of_head(head: bytes, reader: Reader, *, is_mapped: bool = False) -> str | None:
+def _way_out_of_request(other: Reader) -> str:
+    return f"Send {how_to_send(other)}."
+
+
+def problem_of_head(
+    head: bytes, reader: Reader, *, is_mapped: bool = False, way_out: WayOut = _way_out_of_request
+) -> str | None:
     """Return why a file that begins with these bytes, as sent, is not in the reader's format.
 
     Names the format that the file seems to have, if it is another. is_mapped: whether a person has
-    stated the mapping of the file.
+    stated the mapping of the file. way_out: how the sender chooses that format.
     """
     try:
         content = unpacked_head(head)
@@ -58,15 +67,12 @@ def problem_of_head(head: bytes, reader: Reader, *, is_mapped: bool = False) -> 
         return problem
     if not _is_other(other, reader, problem, is_mapped=is_mapped):
         return problem
-    return looks_like(other, reader)
+    return looks_like(other, reader, way_out)
 
 
-def looks_like(other: Reader, reader: Reader) -> str:
-    """Return the sentence that proposes the format `other` instead of the reader's."""
-    return (
-        f"The file looks like the format {other.name}, not {reader.name}. Send "
-        f"{how_to_send(other)}, or add --from {other.name} to penstock import."
-    )
+def looks_like(other: Reader, reader: Reader, way_out: WayOut = _way_out_of_request) -> str:
+    """Propose the format `other` instead of the reader's. way_out: how to choose it."""
+    return f"The file looks like the format {other.name}, not {reader.name}. {way_out(other)}"
 
 
 def _is_other(other: Reader, reader: Reader, problem: str | None, *, is_mapped: bool) -> bool:

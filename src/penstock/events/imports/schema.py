@@ -36,6 +36,8 @@ WARNINGS = {
     "forward. They were read as an hour later. Check the time zone.",
     "text_cut": "Some texts were longer than their limit, such as a URL or a title over 8 KB. They "
     "were cut, and the character … marks the cut.",
+    "nul_removed": "Some texts had NUL characters, which were left out.",
+    "integer_as_text": "Some integers were beyond 64 bits. They were stored as their decimal text.",
     "nested_as_text": f"Some properties had parts below {MAX_PROPERTY_DEPTH} levels, or more than "
     f"{MAX_PROPERTY_KEYS} keys. Such parts were stored as JSON text.",
     "keys_left_out": f"Some events had more than {MAX_PROPERTY_KEYS} property keys. Feature flags "

@@ -24,14 +24,19 @@ export function showFaults(form, problem) {
   const faults = problem.errors ?? [];
   if (faults.length) placeFaults(form, faults);
   else showAtButton(form, [problem.detail]);
-  const count = form.querySelectorAll(".fault:not([hidden])").length;
-  if (count)
-    showStatus(form, `Not sent: correct ${count === 1 ? "the marked field" : `${count} fields`}.`);
+  showFaultCount(form);
   const first =
     form.querySelector("[aria-invalid]") ?? form.querySelector(".form-faults:not([hidden])");
   if (first?.closest("details:not([open])")) first.closest("details").open = true;
   first?.focus({ preventScroll: true });
   first?.scrollIntoView({ block: "center" });
+}
+
+// Says beside the button of a form that was not sent how many fields have errors.
+export function showFaultCount(form) {
+  const count = form.querySelectorAll(".fault:not([hidden])").length;
+  if (count)
+    showStatus(form, `Not sent: correct ${count === 1 ? "the marked field" : `${count} fields`}.`);
 }
 
 // Shows errors without moving the focus, for checks while the reader types.

@@ -7,7 +7,7 @@ import { toastLater } from "./toast.js";
 const form = document.querySelector("#links-upload");
 const outcome = document.querySelector("#outcome");
 const apply = document.querySelector("#apply");
-let checked = null; // apply exactly what was checked, even if the file changes on disk
+let checked = null; // what the latest check has read: Apply sends it even if the file changes
 
 form.addEventListener("submit", (event) => {
   event.preventDefault();
@@ -28,8 +28,8 @@ async function check() {
   const max = Number(form.elements.file.dataset.max);
   if (!file) return fault("Choose a file.");
   if (file.size > max) return fault(tooLarge(file.size, max));
-  checked = await file.arrayBuffer();
-  await send(checked, true);
+  const body = (checked = await file.arrayBuffer());
+  await send(body, true);
 }
 
 async function send(body, dryRun) {
@@ -45,6 +45,7 @@ async function send(body, dryRun) {
   }
   if (response.status === 401) return sessionEnded(() => send(body, dryRun));
   const answer = await response.json().catch(() => ({}));
+  if (dryRun && body !== checked) return; // another file was chosen in the meantime
   if (!response.ok)
     return showFaults(form, {
       ...answer,

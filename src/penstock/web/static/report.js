@@ -58,6 +58,7 @@ document.addEventListener("focusin", (event) => closeMenus(event.target.closest(
 document.addEventListener("keydown", (event) => {
   const open = document.querySelector("details.menu[open]");
   if (event.key !== "Escape" || event.defaultPrevented || !open) return;
+  event.preventDefault(); // the sheet around it stays open
   open.open = false;
   open.querySelector("summary").focus();
 });

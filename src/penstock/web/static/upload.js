@@ -72,6 +72,8 @@ function showTimezone() {
 async function send() {
   clearFaults(form);
   const [file] = form.elements.file.files;
+  if (!form.elements.websiteId.value)
+    return fault("required", "Choose a website or app.", "websiteId");
   if (!file) return fault("required", "Choose a file.");
   const maxBytes = Number(form.elements.file.dataset.max);
   if (file.size > maxBytes) {
@@ -135,8 +137,8 @@ async function formatError(file) {
   return `This is not NDJSON: ${NDJSON}`;
 }
 
-function fault(code, message) {
-  showFaults(form, { errors: [{ field: "file", code, message }] });
+function fault(code, message, field = "file") {
+  showFaults(form, { errors: [{ field, code, message }] });
 }
 
 function show(share) {

@@ -4,7 +4,7 @@ from functools import partial
 
 from penstock.accounts.callers import CHECKS_WEBSITE
 from penstock.accounts.model import Caller
-from penstock.events.imports.dry_runs.schema import ImportSummaryRecord, StartQuery
+from penstock.events.imports.dry_runs.schema import ImportStart, ImportSummaryRecord, StartQuery
 from penstock.events.imports.dry_runs.service import DryRunService
 from penstock.events.imports.formats.schema import CompleteMapping
 from penstock.events.imports.schema import ImportRecord
@@ -48,13 +48,19 @@ def change_import_mapping(
     f"{_ONE}/start",
     "Start an import after its dry run",
     status=200,
+    max_bytes=DEFAULT_BODY_BYTES,
     scopes=(KeyScope.INGEST,),
 )
 def start_import(
-    caller: Caller, dry_runs: DryRunService, import_id: str, query: StartQuery
+    caller: Caller,
+    dry_runs: DryRunService,
+    import_id: str,
+    query: StartQuery,
+    start: ImportStart | None,
 ) -> ImportRecord:
     """Begin the import of the file that the dry run has read."""
-    return ImportRecord.from_job(dry_runs.start(caller, import_id, query.revision))
+    mapping = None if start is None else start.mapping
+    return ImportRecord.from_job(dry_runs.start(caller, import_id, query.revision, mapping))
 
 
 ROUTES = (read_import_summary, change_import_mapping, start_import)

@@ -5,10 +5,10 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field
 
-from penstock.events.imports.formats.schema import ImportMapping
+from penstock.events.imports.formats.schema import CompleteMapping, ImportMapping
 from penstock.events.imports.schema import ImportWarningRecord
 from penstock.events.model import Kind
-from penstock.http.schema import Iso, Query, Record
+from penstock.http.schema import Input, Iso, Query, Record
 
 _MAX_CELL_CHARS = 100
 _MAX_SHOWN_VALUES = 3
@@ -20,6 +20,15 @@ class StartQuery(Query):
     revision: Annotated[int | None, Field(ge=1)] = None
     """The revision of the summary that was read. If the mapping has changed since, the import does
     not start.
+    """
+
+
+class ImportStart(Input):
+    """The conditions under which an import may start."""
+
+    mapping: CompleteMapping | None = None
+    """The mapping that the sender expects. If the dry run has used another one, the import does not
+    start.
     """
 
 
@@ -53,8 +62,8 @@ class EventNameRecord(FirstFunnelStepRecord):
 
 
 class AttemptPropertyRecord(Record):
-    """A property that looks like an attempt ID: most of its values are on several event names,
-    nearly all on events of one visitor, and some visitors have several.
+    """The property with the use `attempt`, or one that looks like an attempt ID: most of its values
+    are on several event names, nearly all on events of one visitor, and some visitors have several.
     """
 
     name: str
@@ -63,8 +72,8 @@ class AttemptPropertyRecord(Record):
     event_names: int
     """Number of event names with the property."""
     steps: tuple[FirstFunnelStepRecord, ...]
-    """The most frequent event names with the property, at most five, in the order in which attempts
-    reach them.
+    """The steps of a first funnel, at most five event names with the property, in the order in
+    which attempts reach them.
     """
 
 
@@ -152,7 +161,9 @@ class ImportSummaryRecord(Record):
     saved_mapping: UsedMappingRecord | None = None
     """A saved mapping that equals `mapping`. Null if there is none."""
     steps: tuple[FirstFunnelStepRecord, ...]
-    """The most frequent event names, at most five, in the order in which visitors reach them."""
+    """The steps of a first funnel, at most five event names, in the order in which visitors reach
+    them: the last one that many reach, and those that most of these visitors reach before.
+    """
     other_date_format: str | None = None
     """The format in which all times could be read as well, with day and month in the other order
     than in the mapping. Null if some row proves the order.

@@ -7,6 +7,7 @@ from sqlalchemy import Connection
 from penstock.accounts.model import Caller
 from penstock.base.clock import iso
 from penstock.base.errors import Conflict, Invalid, NotFound
+from penstock.base.wording import listed
 from penstock.core import Core
 from penstock.events.imports import store
 from penstock.events.imports.access import (
@@ -27,6 +28,8 @@ _MAX_STAGED, _MAX_STAGED_OF_KEY = 20, 10
 """Maximum number of files whose import has not started, in a workspace, and from a key without the
 scope manage.
 """
+_MAX_DIFFERENCES = 5
+"""Maximum number of differences between two mappings that an error names."""
 
 
 class DryRunService:
@@ -91,12 +94,19 @@ class DryRunService:
             update={"saved_mapping": saved}
         )
 
-    def start(self, actor: Caller, import_id: str, revision: int | None = None) -> ImportJob:
+    def start(
+        self,
+        actor: Caller,
+        import_id: str,
+        revision: int | None = None,
+        mapping: CompleteMapping | None = None,
+    ) -> ImportJob:
         """Begin the import of a file after its dry run.
 
-        revision: revision of the summary that the actor has read. Raises `Conflict` if the mapping
-        has changed since, if the dry run has not ended, or if the import was started or has ended,
-        and `QueueFull` if the workspace has too many unfinished imports.
+        revision: revision of the summary that the actor has read. mapping: the mapping that the
+        actor expects. Raises `Conflict` if the mapping has changed since or is another one, if the
+        dry run has not ended, or if the import was started or has ended, and `QueueFull` if the
+        workspace has too many unfinished imports.
         """
         with self._database.write() as db:
             job = changed_import(db, actor, import_id)
@@ -110,6 +120,8 @@ class DryRunService:
                 raise _not_checked(job)
             if job.state is not ImportState.CHECKED:
                 raise _already_started(job)
+            if mapping is not None:
+                _require_checked(job, mapping)
             if job.mapping is not None and (gaps := job.mapping.gaps()):
                 raise Invalid(gaps)
             require_few_open(db, job.workspace_id)
@@ -151,6 +163,23 @@ def _saved_mapping(db: Connection, job: ImportJob) -> UsedMappingRecord | None:
         return None
     saved = find_equal_mapping(db, job.workspace_id, job.mapping)
     return None if saved is None else UsedMappingRecord(id=saved.id, name=saved.name)
+
+
+def _require_checked(job: ImportJob, mapping: CompleteMapping) -> None:
+    """Raise `Conflict` unless the dry run has used this mapping."""
+    if job.mapping is None:
+        used = "without a mapping"
+    elif differences := mapping.differences(job.mapping):
+        shown, more = differences[:_MAX_DIFFERENCES], len(differences) - _MAX_DIFFERENCES
+        named = listed([*shown, f"{more:,} more"] if more > 0 else shown)
+        used = f"with another mapping, which differs in {named}"
+    else:
+        return
+    raise Conflict(
+        f"The file was checked {used}. Check it with this mapping first: send it to PUT "
+        f"/api/imports/{job.id}/mapping, and start the import after its dry run.",
+        code="mapping_not_checked",
+    )
 
 
 def _not_checked(job: ImportJob) -> Conflict:

@@ -4,8 +4,9 @@ Identities are resolved by the rules for stored events, but only within the file
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise, permutations
 from typing import NamedTuple
 
@@ -55,9 +56,15 @@ _MAX_NUMBERED_EVENTS = 5_000
 """Maximum number of events whose properties are examined for a sequence number."""
 _MAX_ORDERED_NAMES = 20
 """Maximum number of event names of one value whose first times are compared."""
-_RARE = 0.05
-"""A name with less than this share of the most frequent name's events is not suggested as a step.
-"""
+_MAX_CANDIDATES = 20
+"""Maximum number of event names that are compared for the steps of a first funnel."""
+_RARE = 0.02
+"""A name that fewer than this share of those with the most frequent name reach is left out."""
+_FAILURES = (
+    "error", "fail", "exception", "crash", "declin", "reject", "denied", "abandon", "cancel",
+    "refund", "timeout",
+)  # fmt: skip
+"""Parts of names of events that nobody has to reach."""
 
 EventKey = tuple[Kind, str]
 """Kind and name of an event."""
@@ -114,16 +121,47 @@ class _Order:
         elif len(times_ms) < _MAX_ORDERED_NAMES and self.budget.take():
             times_ms[key] = at_ms
 
-    def steps(self, events: Counter[EventKey]) -> list[FirstFunnelStepRecord]:
-        """Return the most frequent names in the order in which they are usually reached.
+    def merged(self, canonical: Callable[[VisitorId], VisitorId]) -> "_Order":
+        """Return the first times of visitors as they are after all merges."""
+        merged = _Order(self.budget)
+        for owner, times_ms in self.first_ms.items():
+            of_visitor = merged.first_ms.setdefault(canonical(VisitorId(str(owner))), {})
+            for key, at_ms in times_ms.items():
+                of_visitor[key] = min(at_ms, of_visitor.get(key, at_ms))
+        return merged
 
-        events: number of events by kind and name. Names that begin with `$` are those of events
-        that a product records by itself, so they are steps only if there are no others. The order
-        is by the mean share of attempts or visitors that reached each of the other names before.
+    def steps(self) -> list[FirstFunnelStepRecord]:
+        """Return the steps of a first funnel, in the order in which they are usually reached.
+
+        The last of the names that many reach is the goal. The others are those that most who reach
+        the goal have reached before, without failures. Names that begin with `$` are those of
+        events that a product records by itself, so they are steps only if there are no others.
         """
-        own = Counter({key: number for key, number in events.items() if key[1][:1] != "$"})
-        frequent = (own or events).most_common(_MAX_STEPS)
-        names = [key for key, number in frequent if number >= _RARE * frequent[0][1]]
+        reached = Counter(key for times_ms in self.first_ms.values() for key in times_ms)
+        for is_left_out in (_is_recorded, _is_failure):
+            left = Counter({key: n for key, n in reached.items() if not is_left_out(key)})
+            reached = left or reached
+        frequent = reached.most_common(_MAX_CANDIDATES)
+        names = self._in_order([key for key, n in frequent if n >= _RARE * frequent[0][1]])
+        if not names:
+            return []
+        *others, goal = names
+        successful = [times_ms for times_ms in self.first_ms.values() if goal in times_ms]
+        before = Counter(
+            key for ms in successful for key in others if key in ms and ms[key] <= ms[goal]
+        )
+        on_way = [key for key in others if before[key] >= _MOST * len(successful)] or others
+        chosen = {goal, *sorted(on_way, key=reached.__getitem__)[1 - _MAX_STEPS :]}
+        return [
+            FirstFunnelStepRecord(type=kind, name=name)
+            for kind, name in names
+            if (kind, name) in chosen
+        ]
+
+    def _in_order(self, names: Sequence[EventKey]) -> list[EventKey]:
+        """Sort names by the mean share of attempts or visitors that reached each of the other names
+        before.
+        """
         earlier = Counter[tuple[EventKey, EventKey]]()
         for times_ms in self.first_ms.values():
             known = [key for key in names if key in times_ms]
@@ -138,10 +176,16 @@ class _Order:
             shares = [before / (before + after) for before, after in pairs if before or after]
             return sum(shares) / len(shares) if shares else 1
 
-        return [
-            FirstFunnelStepRecord(type=kind, name=name)
-            for kind, name in sorted(names, key=share_before)
-        ]
+        return sorted(names, key=share_before)
+
+
+def _is_recorded(key: EventKey) -> bool:
+    return key[1].startswith("$")
+
+
+def _is_failure(key: EventKey) -> bool:
+    name = key[1].lower()
+    return any(word in name for word in _FAILURES)
 
 
 @dataclass(slots=True)
@@ -194,8 +238,12 @@ class _Visitors:
 class _Properties:
     """Which visitors and which events have the values of properties."""
 
-    def __init__(self, max_values: int, names: _Budget) -> None:
+    def __init__(self, max_values: int, names: _Budget, attempt: str | None) -> None:
+        """attempt: the property that the mapping names as the attempt ID."""
         self._known, self._values, self._names = dict[str, _Property](), _Budget(max_values), names
+        self._attempt = attempt
+        if attempt is not None:
+            self._known[attempt] = _Property(_Order(names))
         self.left_out_properties = self._left_out_values = False
 
     @property
@@ -206,7 +254,9 @@ class _Properties:
     def add(self, event: NewEvent, visitor_id: VisitorId) -> None:
         """Note the properties of an event."""
         for name, sent in event.properties.items():
-            if isinstance(sent, bool) or not isinstance(sent, str | int) or names_owner(name):
+            if isinstance(sent, bool) or not isinstance(sent, str | int):
+                continue
+            if names_owner(name) and name != self._attempt:
                 continue
             if isinstance(sent, str) and (len(sent) > _MAX_VALUE_CHARS or _is_empty(sent)):
                 continue
@@ -241,7 +291,8 @@ class _Properties:
         self, visitors: _Visitors, website: Website
     ) -> list[AttemptPropertyRecord]:
         """Return the properties that look like an attempt ID, those on most event names first. IDs
-        of people, devices and sessions are left out by their names.
+        of people, devices and sessions are left out by their names. The attempt ID of the mapping
+        comes first.
 
         Most values are on several event names, nearly all belong to one visitor, and some visitors
         have several values: a property with one value for each visitor describes the visitor.
@@ -255,20 +306,25 @@ class _Properties:
             ]
             on_several = sum(len(value.event_names) > 1 for value in examined.values.values())
             of_one = sum(len(each) == 1 for each in owners)
-            if (
+            looks_like_one = (
                 on_several >= _MOST * number
                 and of_one >= _NEARLY_ALL * number
                 and number > len(set().union(*owners))
-            ):
+            )
+            if looks_like_one or (name == self._attempt and number):
                 candidates.append(
                     AttemptPropertyRecord(
                         name=name,
                         values=number,
                         event_names=len(examined.events),
-                        steps=tuple(examined.order.steps(examined.events)),
+                        steps=tuple(examined.order.steps()),
                     )
                 )
-        candidates.sort(key=lambda each: (-each.event_names, -each.values, each.name))
+        candidates.sort(
+            key=lambda each: (
+                each.name != self._attempt, -each.event_names, -each.values, each.name
+            )
+        )  # fmt: skip
         return candidates[:_MAX_LISTED_PROPERTIES]
 
 
@@ -327,15 +383,18 @@ class Summariser:
         limits: SummaryLimits = ON_OWN_MACHINE,
         rejections: RejectionLimits = RejectionLimits(),  # noqa: B008
         *,
+        mapping: ImportMapping | None = None,
         accepts_stored_events: bool = True,
     ) -> None:
-        self._website = website
+        self._website, self._mapping = website, mapping
         self._limits, self._names = limits, (names := _Budget(limits.names))
         self._context, self._order = EventValidationContext(now_ms), _Order(names)
         self._reader = RowReader(website, accepts_stored_events=accepts_stored_events)
         self._rejection_limits = rejections
         self._repeats = Occurrences()
-        self._visitors, self._properties = _Visitors(limits.ids), _Properties(limits.values, names)
+        attempt = None if mapping is None else mapping.attempt_property
+        self._visitors = _Visitors(limits.ids)
+        self._properties = _Properties(limits.values, names, attempt)
         self._sequences = _Sequences()
         self._event_names = Counter[EventKey]()
         self._span_ms = (LATEST_MS, 0)
@@ -451,11 +510,11 @@ class Summariser:
         error: str | None = None,
         is_complete: bool = True,
         sample: Sample | None = None,
-        mapping: ImportMapping | None = None,
         revision: int = 1,
     ) -> ImportSummaryRecord:
         """Return the summary of the rows so far. error: why the import would fail after them."""
-        counts, (first_ms, last_ms) = self._counts, self._span_ms
+        counts, mapping, (first_ms, last_ms) = self._counts, self._mapping, self._span_ms
+        canonical = partial(self._visitors.canonical, self._website.scope_id)
         return ImportSummaryRecord(
             revision=revision,
             is_complete=is_complete,
@@ -485,7 +544,7 @@ class Summariser:
             ),
             sample=sample,
             mapping=mapping,
-            steps=tuple(self._order.steps(self._event_names)),
+            steps=tuple(self._order.merged(canonical).steps()),
             whole_seconds=0 < counts["events"] == counts["whole_seconds"],
             sequence_property=self._sequences.best(),
             other_date_format=swapped_format(mapping.time_format)
@@ -498,13 +557,13 @@ def summarise(
     rows: Iterable[Row], website: Website, now_ms: int, mapping: ImportMapping | None = None
 ) -> ImportSummaryRecord:
     """Read all rows of a file and summarise them. mapping: the uses of its columns, if any."""
-    summariser = Summariser(website, now_ms)
+    summariser = Summariser(website, now_ms, mapping=mapping)
     try:
         for row in rows:
             summariser.add(row)
     except UnreadableFile as problem:
-        return summariser.summary(error=str(problem), mapping=mapping)
-    return summariser.summary(mapping=mapping)
+        return summariser.summary(error=str(problem))
+    return summariser.summary()
 
 
 def _claim(item: NewEvent | Claim) -> Claim:

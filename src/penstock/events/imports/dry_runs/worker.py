@@ -143,6 +143,7 @@ class DryRunWorker(FileWorker[_Check]):
             RejectionLimits(
                 self._settings.max_import_rejects, self._settings.max_import_rejected_percent
             ),
+            mapping=job.mapping,
             accepts_stored_events=job.accepts_stored_events,
         )
         return rows, summariser
@@ -214,7 +215,6 @@ class DryRunWorker(FileWorker[_Check]):
                     error=check.error,
                     is_complete=is_complete,
                     sample=check.sample,
-                    mapping=check.job.mapping,
                     revision=check.job.revision,
                 )
         self._save(check)

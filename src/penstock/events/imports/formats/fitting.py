@@ -19,11 +19,13 @@ from penstock.base.event_limits import (
     MAX_STRING_BYTES,
 )
 from penstock.events.imports.formats.reader import Row, has_too_many_values
+from penstock.events.properties import HIGHEST_INTEGER, LOWEST_INTEGER
 from penstock.events.segment_fields import UTM
 from penstock.http.bodies import parse_json
 
 TEXT_CUT, NESTED_AS_TEXT = "text_cut", "nested_as_text"
 KEYS_LEFT_OUT, VALUES_LEFT_OUT = "keys_left_out", "values_left_out"
+NUL_REMOVED, INTEGER_AS_TEXT = "nul_removed", "integer_as_text"
 """Codes of warnings: what did not fit."""
 _FEATURE_FLAG = "feature/"
 """Beginning of a property with a feature flag of PostHog, whose name was `$feature/...`."""
@@ -38,13 +40,16 @@ path is canonical.
 _NAMES = ("name", "screen")
 _FEW_BRACKETS = 2 + MAX_PROPERTY_DEPTH - 1
 """A line with this many opening brackets has no part that is nested too deeply."""
+_NUL = b"\\u0000"
+_AS_ZEROS, _LONG_NUMBER = bytes.maketrans(b"123456789", b"0" * 9), b"0" * 19
+"""Fewer digits are always within 64 bits."""
 
 
 def fitted(row: Row, translated: Mapping[str, Any]) -> Row:
     """Return the row of a translated line, with an event within the limits where possible.
 
-    Content that can never be stored, such as NUL characters or too many values, stays, so that the
-    line is rejected. translated: the fields of the line.
+    Content that can never be stored, such as too many values or an ID with a NUL character, stays,
+    so that the line is rejected. translated: the fields of the line.
     """
     text = row.content
     if _fits(text, translated) or has_too_many_values(text):
@@ -66,6 +71,8 @@ def _fits(text: bytes, line: Mapping[str, Any]) -> bool:
         len(text) <= MAX_STRING_BYTES
         and text.count(b"[") + text.count(b"{") <= _FEW_BRACKETS
         and text.count(b":") <= MAX_PROPERTY_KEYS
+        and _NUL not in text
+        and _LONG_NUMBER not in text.translate(_AS_ZEROS)
         and not any(map(_is_long_name, map(line.get, _NAMES)))
     )
 
@@ -85,7 +92,9 @@ class _Fitter:
             if isinstance(value := line.get(field), str):
                 line[field] = self._text(value, max_bytes)
         for field in _NAMES:
-            if _is_long_name(value := line.get(field)):
+            if isinstance(value := line.get(field), str):
+                line[field] = value = self._without_nul(value)
+            if _is_long_name(value):
                 line[field] = value[: MAX_NAME_CHARS - len(MARK)] + MARK
                 self.warnings.add(TEXT_CUT)
         for field in ("properties", "traits", "traitsOnce"):
@@ -94,7 +103,14 @@ class _Fitter:
                 self._limit_keys(members)
                 self._limit_size(line, members)
 
+    def _without_nul(self, value: str) -> str:
+        if "\0" not in value:
+            return value
+        self.warnings.add(NUL_REMOVED)
+        return value.replace("\0", "")
+
     def _text(self, value: str, max_bytes: int = MAX_STRING_BYTES) -> str:
+        value = self._without_nul(value)
         cut = cut_text(value, max_bytes)
         if cut is not value:
             self.warnings.add(TEXT_CUT)
@@ -107,6 +123,9 @@ class _Fitter:
         """Return a value that fits. level: level of the object or array that contains it."""
         if isinstance(value, str):
             return self._text(value)
+        if isinstance(value, int) and not LOWEST_INTEGER <= value <= HIGHEST_INTEGER:
+            self.warnings.add(INTEGER_AS_TEXT)
+            return str(value)
         if not isinstance(value, dict | list):
             return value
         if level >= MAX_PROPERTY_DEPTH:

@@ -401,6 +401,12 @@ class ImportMapping(Input):
         """The format of times; None for ISO 8601 and numbers."""
         return next((each.format for each in self.columns if each.use is Use.TIME), None)
 
+    @property
+    def attempt_property(self) -> str | None:
+        """The property with the attempt ID; None without one."""
+        attempts = (each for each in self.columns if each.use is Use.ATTEMPT)
+        return next((each.property_name for each in attempts), None)
+
     def with_time_format(self, time_format: str | None) -> Self:
         """Return the mapping with another format of times."""
         columns = [
@@ -410,6 +416,22 @@ class ImportMapping(Input):
             for each in self.columns
         ]
         return self.model_copy(update={"columns": columns})
+
+    def differences(self, other: "ImportMapping") -> list[str]:
+        """Name what two mappings define differently: columns, in any order, and other fields."""
+        own, others = self.model_dump(), other.model_dump()
+        columns, other_columns = (
+            {column["column"]: column for column in each.pop("columns")} for each in (own, others)
+        )
+        names = dict.fromkeys((*columns, *other_columns))
+        return [
+            *(
+                f"the column {name}"
+                for name in names
+                if columns.get(name) != other_columns.get(name)
+            ),
+            *(name for name in own if own[name] != others[name]),
+        ]
 
     def gaps(self) -> list[Fault]:
         """Return what an import still needs."""
@@ -441,7 +463,7 @@ class ImportMapping(Input):
                     "eventName",
                     "required",
                     "Choose the column with the event name (use: event), or enter one name for all "
-                    "events (eventName).",
+                    "events.",
                 )
             )
         return faults

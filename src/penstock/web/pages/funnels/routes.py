@@ -7,7 +7,7 @@ from litestar import Response
 
 from penstock.base.errors import Conflict, Unavailable
 from penstock.events.imports.dry_runs.service import DryRunService
-from penstock.funnels.definitions.schema import FunnelRecord
+from penstock.funnels.definitions.schema import FunnelRecord, SavedDefinition
 from penstock.funnels.internal_traffic.service import InternalTrafficService
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.schema import AdHocQuery
@@ -84,7 +84,7 @@ def _figures(view: View, runner: FunnelQueryRunner, funnel: FunnelRecord) -> dic
     report = report_of(runner, context)
     total = report.aggregate
     query = TrendQuery.model_validate(selection | {"timezone": page.timezone})
-    buckets = read_trend(runner, context, query).data
+    trend = read_trend(runner, context, query)
     has_window = funnel.window_s is not None
     rate = shown_rate(total, has_window=has_window)
     return {
@@ -92,11 +92,12 @@ def _figures(view: View, runner: FunnelQueryRunner, funnel: FunnelRecord) -> dic
         "rate": rate,
         "final_from_ms": final_from_ms(runner, context, rate),
         "impossible": why_impossible(runner, context, funnel.definition, report),
+        "interval": trend.interval,
         "trend": chart(
-            [bucket.from_ for bucket in buckets],
+            [bucket.from_ for bucket in trend.data],
             page.timezone,
-            ("Day of entry", "Conversion rate"),
-            [rates(buckets, "Conversion rate", has_window=has_window)],
+            (f"{trend.interval.capitalize()} of entry", "Conversion rate"),
+            [rates(trend.data, "Conversion rate", has_window=has_window)],
         ),
     }
 
@@ -138,7 +139,11 @@ def _form_data(view: View, segments: SavedSegmentService, funnel: FunnelRecord) 
     """Return the definition in the format of an API request, with the changes of a report."""
     changes = segments.expand(view.workspace_id, view.query(AdHocQuery).ad_hoc)
     definition = changes.change_record(funnel.definition)
-    return {"name": funnel.name, **definition.model_dump(mode="json")}
+    return _as_request(funnel.name, definition)
+
+
+def _as_request(name: str, definition: SavedDefinition) -> dict[str, Any]:
+    return {"name": name, **definition.model_dump(mode="json")}
 
 
 def _builder(
@@ -157,6 +162,7 @@ def _builder(
     return view.render(
         "funnels/builder.html",
         saved=saved,
+        is_changed=saved is not None and definition != _as_request(saved.name, saved.definition),
         definition=definition,
         limits={"rows": MAX_ROWS, "steps": MAX_STEPS, "breakdowns": MAX_BREAKDOWNS},
         is_about_the_past=is_about_the_past,

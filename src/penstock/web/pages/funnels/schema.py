@@ -8,13 +8,14 @@ from pydantic import Field
 from penstock.funnels.saved.schema import FunnelsQuery
 from penstock.http.schema import Query
 
-Period = Literal["7d", "settled", "30d", "90d"]
+Period = Literal["7d", "settled", "30d", "90d", "all"]
 
 PERIODS: Mapping[Period, str] = {
     "7d": "7 days",
     "settled": "Last 7 settled days",
     "30d": "30 days",
     "90d": "90 days",
+    "all": "All time",
 }
 """Periods of the figures in the list, by their value in the address."""
 

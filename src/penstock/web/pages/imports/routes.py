@@ -91,6 +91,7 @@ def list_imports(view: View, imports: ImportService, disk: DiskService) -> Respo
     return view.render(
         "imports/list.html",
         parts=("list",),
+        query=query,
         imports=listing,
         polls=any(job.is_open or job.state is ImportState.CHECKING for job in listing.data),
         shares={job.id: share_read(job) for job in listing.data},

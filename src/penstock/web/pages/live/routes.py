@@ -58,7 +58,7 @@ def rejected(view: View, quarantine: QuarantineService) -> Response[bytes]:
     records = map(QuarantineRecord.from_entry, entries)
     return view.render(
         "live/rejected.html",
-        parts=("stream",),
+        parts=("rejected", "stream"),
         query=query,
         rejections=[record for record in records if record.number > query.after],
         cursor=entries[0].number if entries else 0,

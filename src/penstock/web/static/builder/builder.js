@@ -1,14 +1,33 @@
 // The funnel builder. The form holds the definition; form-body.js reads it by its inputs' names.
 import { collect } from "../form-body.js";
 import { showCopies } from "./code.js";
+import {
+  chooseGap,
+  faultsInForm,
+  makeExclusion,
+  mergeRows,
+  showGaps,
+  splitRows,
+} from "./exclusions.js";
 import { changed, showFaultsSoFar, showUnknown, startEditing } from "./form.js";
 import { showIdeas } from "./ideas.js";
 import { fromTemplate } from "./matches.js";
 import { openSuggestions } from "./combobox.js";
 import { nameAll } from "./input-names.js";
+import { applyOrder, selectOrder } from "./order.js";
 import { startPreview } from "./preview.js";
-import { closeEntered, handleRowClick, makeRow, moveRows, openRow, showRows } from "./rows.js";
+import {
+  closeEntered,
+  focusFirst,
+  handleRowClick,
+  makeRow,
+  moveRows,
+  openRow,
+  showRows,
+  stepsOf,
+} from "./rows.js";
 
+const NEAR_LIMIT = 5;
 const DEFAULT_WINDOW_S = { attempt: "604800", visitor: "1209600" };
 
 const {
@@ -19,6 +38,10 @@ const {
 } = JSON.parse(document.querySelector("#funnel-data").textContent);
 const form = document.querySelector("#builder");
 const rows = form.querySelector('[data-list="steps"]');
+const exclusions = form.querySelector('[data-list="exclusions"]');
+const order = form.querySelector("#order");
+const counters = form.querySelector("#counters");
+const excludes = form.querySelector("#excludes");
 const breakdowns = form.querySelector('[data-list="breakdownProperties"]');
 const addBreakdown = form.querySelector('[data-does="add-breakdown"]');
 const window_s = form.elements.conversionWindowSeconds;
@@ -28,7 +51,15 @@ let hasKeys = Boolean(saved?.attemptProperties); // the attempt ID is made of se
 let windowIsDefault = !saved && window_s.selectedOptions[0].defaultSelected;
 let nameIsDefault = form.elements.name.value === "";
 
-const read = () => collect(form).body;
+// Turns the body of the form into a definition. Returns it with the paths of its rows in the form.
+function define({ exclusions: lines, ...definition }) {
+  const { rows: steps, paths } = mergeRows(definition.steps, lines);
+  return { definition: { ...definition, steps }, paths };
+}
+
+const readForm = () => collect(form).body;
+const read = () => define(readForm()).definition;
+const inForm = (faults) => faultsInForm(faults, define(readForm()).paths);
 // Names do not affect what is counted.
 const withoutName = ({ name: _, ...rest }) => rest;
 const withoutNames = (definition) =>
@@ -54,19 +85,43 @@ function update() {
   form.querySelector("#attempt-keys").hidden = attemptProperties.disabled = !attempts || !hasKeys;
   useKeys.hidden = !attempts;
   useKeys.textContent = hasKeys ? "Use one attempt property" : "Use several attempt keys";
+  const steps = stepsOf(rows);
+  showGaps(exclusions, steps);
+  applyOrder(order, rows.children, steps);
   nameAll(form);
-  showRows(rows, form.querySelector("#counters"), limits);
+  showRows(rows);
+  const definition = read();
+  const rowCount = definition.steps.length;
+  showCounters(steps.length, rowCount);
+  excludes.hidden = !definition.steps.some(({ exclude, strict }) => exclude || strict);
   if (nameIsDefault) form.elements.name.value = defaultName();
   const count = breakdowns.children.length;
-  form.querySelector("#breakdown-count").textContent = `${count} of ${limits.breakdowns}`;
+  form.querySelector("#breakdown-count").textContent =
+    count >= limits.breakdowns ? `${count} of ${limits.breakdowns}` : "";
   addBreakdown.setAttribute("aria-disabled", String(count >= limits.breakdowns));
   for (const button of form.querySelectorAll(
     ["add-step", "add-diagnostic", "add-exclusion", "duplicate"]
       .map((does) => `[data-does=${does}]`)
       .join(),
   )) {
-    button.setAttribute("aria-disabled", String(rows.children.length >= limits.rows));
+    button.setAttribute("aria-disabled", String(rowCount >= limits.rows));
   }
+}
+
+// Counts rows once few more are allowed.
+function showCounters(stepCount, rowCount) {
+  const counts = [
+    [stepCount, limits.steps, "steps"],
+    [rowCount, limits.rows, "rows"],
+  ];
+  counters.hidden = counts.every(([count, limit]) => count < limit - NEAR_LIMIT);
+  counters.textContent = counts
+    .map(([count, limit, noun]) => `${count} of ${limit} ${noun}`)
+    .join(", ");
+  counters.classList.toggle(
+    "over",
+    counts.some(([count, limit]) => count > limit),
+  );
 }
 
 // The first and the last step, once there are two.
@@ -108,21 +163,31 @@ function handleClick(button) {
   } else if (button.dataset.does === "remove-breakdown") {
     button.closest(".breakdown").remove();
     addBreakdown.focus();
+  } else if (button.dataset.does === "add-exclusion") {
+    exclusions.append(makeExclusion({}));
+    focusFirst(exclusions.lastElementChild);
+  } else if (button.dataset.does === "remove-exclusion") {
+    button.closest(".exclusion").remove();
+    form.querySelector('[data-does="add-exclusion"]').focus();
   } else {
-    return handleRowClick(button, rows, limits, (index) => read().steps[index]);
+    return handleRowClick(button, rows, limits, (index) => readForm().steps[index]);
   }
   return true;
 }
 
 form.elements.attemptProperty.required = false; // omitted when empty; the server checks it
-rows.replaceChildren(...(saved?.steps ?? [{}, {}]).map(makeRow));
+const shown = splitRows(saved?.steps ?? [{}, {}]);
+rows.replaceChildren(...shown.rows.map(makeRow));
+exclusions.replaceChildren(...shown.lines.map((line) => makeExclusion(line, stepsOf(rows))));
+selectOrder(order, stepsOf(rows));
 breakdowns.replaceChildren(...(saved?.breakdownProperties ?? []).map(makeBreakdown));
 update();
-const before = withoutNames(read());
 const recalculates = document.querySelector("#recalculates");
+// The form may begin with the changes of a report, which the saved funnel does not have.
+const before = recalculates?.hidden ? withoutNames(read()) : null;
 const waits = () => Boolean(form.querySelector(".filter[data-waits]"));
 const preview = startPreview(read, waits, (faults) => {
-  const isShown = showFaultsSoFar(form, faults);
+  const isShown = showFaultsSoFar(form, inForm(faults));
   openFaultyRows();
   return isShown;
 });
@@ -136,7 +201,17 @@ const show = () => {
 };
 window_s.addEventListener("input", () => (windowIsDefault = false)); // runs before the form's
 form.elements.name.addEventListener("input", () => (nameIsDefault = false));
-form.addEventListener("form:refused", () => setTimeout(openFaultyRows));
+exclusions.addEventListener("input", ({ target }) => {
+  if (target.closest('[data-part="between"]'))
+    chooseGap(target.closest(".exclusion"), stepsOf(rows));
+});
+form.addEventListener("form:body", ({ detail }) => {
+  detail.body = define(detail.body).definition;
+});
+form.addEventListener("form:refused", ({ detail: { problem } }) => {
+  if (problem.errors) problem.errors = inForm(problem.errors);
+  setTimeout(openFaultyRows);
+});
 form.addEventListener("input", show);
 // Not at the loss of the focus: what the reader is about to click must not move.
 for (const type of ["click", "keyup"])
@@ -145,4 +220,4 @@ startEditing(form, handleClick);
 moveRows(rows, () => changed(form));
 showCopies(read(), id, baseUrl);
 showIdeas(form.querySelector("#breakdown-ideas"), rows.firstElementChild, read());
-if (saved) for (const match of rows.querySelectorAll("[data-match]")) showUnknown(match);
+if (saved) for (const match of form.querySelectorAll("[data-match]")) showUnknown(match);

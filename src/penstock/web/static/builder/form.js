@@ -1,6 +1,12 @@
 // Shared by the funnel builder and the goal form: filter inputs, unknown event names, errors while
 // typing.
-import { clearFaults, clearFieldFaults, fieldOf, placeFaults } from "../faults.js";
+import {
+  clearFaults,
+  clearFieldFaults,
+  fieldOf,
+  placeFaults,
+  showFaultCount,
+} from "../faults.js";
 import { on } from "../delegation.js";
 import { openSuggestions, suggestBy } from "./combobox.js";
 import { operatorChanged, propertyPicked, readFilterValue } from "./filters.js";
@@ -9,6 +15,7 @@ import { RETRIES_MS, suggest, typesOf } from "./suggestions.js";
 
 const NOT_FILLED_IN = ["required", "too_short", "too_few_steps"];
 const rechecks = new WeakMap(); // match => timer
+const checks = new Set(); // requests for the types of names that were just entered
 let latestFaults = [];
 
 // handleClick: handles a click on a button with data-does and returns whether the form changed.
@@ -51,6 +58,14 @@ export function startEditing(form, handleClick) {
     if (field) field.dataset.touched = "";
     if (latestFaults.length) setTimeout(() => showFaultsSoFar(form, latestFaults));
   });
+  // The answer may change the type of a name, so a form that is sent meanwhile waits for it.
+  form.addEventListener("submit", async (event) => {
+    if (!checks.size) return;
+    event.preventDefault();
+    event.stopPropagation();
+    await Promise.allSettled(checks);
+    form.requestSubmit();
+  });
   form.addEventListener("form:refused", ({ detail }) => {
     form.dataset.tried = "true";
     if (!detail.problem.errors) form.dataset.refused = "true";
@@ -86,7 +101,9 @@ export async function showUnknown(match, retries_ms = RETRIES_MS) {
   clearTimeout(rechecks.get(match));
   const checked = selectionOf(match);
   const isCurrent = () => JSON.stringify(selectionOf(match)) === JSON.stringify(checked);
-  const types = await typesOf(checked);
+  const check = typesOf(checked);
+  checks.add(check);
+  const types = await check.finally(() => checks.delete(check));
   if (!isCurrent()) return;
   const known = !types || types.includes(checked.type);
   const select = part(match, "type").querySelector("select");
@@ -115,6 +132,7 @@ export function showFaultsSoFar(form, faults) {
     ? faults
     : faults.filter((fault) => !isStillEmpty(form, fault));
   placeFaults(form, visible);
+  if (form.dataset.tried) showFaultCount(form);
   return visible.length > 0;
 }
 

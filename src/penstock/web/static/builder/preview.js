@@ -2,7 +2,7 @@
 import { call, Unreachable } from "../api.js";
 import { formatNumber } from "../formats.js";
 import { needsLogIn, sessionEnded } from "../session.js";
-import { showResult } from "./result.js";
+import { excludedInWords, showResult } from "./result.js";
 
 const DELAY_MS = 500;
 const POLLS_MS = [80, 120, 200, 300, 500, 800];
@@ -13,21 +13,20 @@ const panel = document.querySelector("#preview");
 const days = panel.querySelector("#preview-days");
 const progress = panel.querySelector("progress");
 const status = panel.querySelector("[data-status]");
+const excludes = document.querySelector("#excludes");
 const summary = document.querySelector(".preview-summary"); // on small screens
 
 let [latest, timer, lastQuery, job] = [0, 0, null, null];
 
 // read: () => the current definition. waits: () => whether the reader is still entering a part of
 // it. showErrors: called with the errors that the server finds; returns whether one is visible.
+//
+// Returns a function to call after a change. What the preview shows is marked as old at once.
 export function startPreview(read, waits, showErrors) {
-  const now = () => run(read(), waits(), showErrors);
-  const runSoon = () => {
-    clearTimeout(timer);
-    timer = setTimeout(now, DELAY_MS);
-  };
+  const count = (delay_ms) => countSoon(read(), waits(), showErrors, delay_ms);
   const again = () => {
     lastQuery = null;
-    now();
+    count(0);
   };
   days.addEventListener("change", again);
   for (const button of panel.querySelectorAll("[data-again]"))
@@ -36,19 +35,24 @@ export function startPreview(read, waits, showErrors) {
     days.value = "7";
     again();
   });
-  now();
-  return runSoon;
+  count(0);
+  return () => count(DELAY_MS);
 }
 
-async function run({ name: _, ...definition }, isWaiting, showErrors) {
+function countSoon({ name: _, ...definition }, isWaiting, showErrors, delay_ms) {
   const query = JSON.stringify([definition, isWaiting, days.value]);
   if (query === lastQuery) return;
   lastQuery = query;
   const number = ++latest;
+  clearTimeout(timer);
   cancelJob();
   if (!isReady(definition)) return show("unfinished");
   if (isWaiting) return show("incomplete");
   show("counting");
+  timer = setTimeout(run, delay_ms, number, definition, showErrors);
+}
+
+async function run(number, definition, showErrors) {
   try {
     const answer = await fetchResult(number, { ...definition, ...period(definition) });
     if (number === latest) finish(answer, definition, showErrors);
@@ -119,6 +123,8 @@ function finish(answer, definition, showErrors) {
   const hasVisibleErrors = showErrors(answer.ok ? [] : (answer.problem.errors ?? []));
   if (answer.ok) {
     showResult(panel, definition, answer.body);
+    const period = days.selectedOptions[0].textContent;
+    excludes.textContent = excludedInWords(answer.body, period);
     return show("shown");
   }
   const { status, problem } = answer;
@@ -144,6 +150,7 @@ function show(state, detail = "") {
   for (const element of panel.querySelectorAll("[data-detail]")) element.textContent = detail;
   if (state !== "counting") progress.hidden = true;
   if (state === "counting") progress.removeAttribute("value");
+  if (state !== "shown") excludes.textContent = state === "counting" ? "Counting…" : "";
   summary.hidden = result.hidden;
   summary.classList.toggle("old", state !== "shown");
   summary.textContent = ["rate", "sums"]

@@ -14,20 +14,21 @@ export function showResult(
   rate.textContent = isSoFar && aggregate.entered ? `So far ${completed}` : completed;
   rate.classList.toggle("so-far", isSoFar && aggregate.entered > 0);
   // Nobody drops off without a conversion window: unfinished units may convert at any time.
-  const pending = hasWindow(definition) ? "pending" : "not converted";
-  const sums = [
-    `${countOf(aggregate.entered, noun)} entered`,
-    `${formatNumber(aggregate.completed)} completed`,
-    aggregate.excluded ? `${formatNumber(aggregate.excluded)} excluded` : "",
-  ];
+  const pending = hasWindow(definition) ? "in progress" : "not converted";
+  const isSettled = hasWindow(definition) && aggregate.settled > 0;
+  const early = aggregate.earlyCompletions;
   panel.querySelector("[data-sums]").textContent = [
-    ...sums,
-    aggregate.pending ? `${formatNumber(aggregate.pending)} ${pending}` : "",
-    isSoFar && aggregate.entered ? "none settled yet" : "",
+    isSettled && `${settledOf(aggregate.steps.at(-1))} of ${settledOf(aggregate.steps[0])} settled`,
+    `${countOf(aggregate.entered, noun)} entered`,
+    !isSettled && `${formatNumber(aggregate.completed)} completed`,
+    aggregate.excluded && `${formatNumber(aggregate.excluded)} excluded`,
+    aggregate.pending && `${formatNumber(aggregate.pending)} ${pending}`,
+    isSettled && early && `${formatNumber(early)} done early`,
+    isSoFar && aggregate.entered && "none settled yet",
   ]
     .filter(Boolean)
     .join(", ");
-  panel.querySelector(".legend .dropped").hidden = pending !== "pending";
+  panel.querySelector(".legend .dropped").hidden = !hasWindow(definition);
   panel.querySelector(".legend .excluded").hidden = !aggregate.excluded;
   const rows = [
     ...aggregate.steps.map((step, index) =>
@@ -40,9 +41,11 @@ export function showResult(
     .replaceChildren(...rows.sort((a, b) => a.row - b.row).map(({ item }) => item));
   const unfinished = `Unfinished ${noun}s may still convert at any time.`;
   const noWindow = `This funnel has no conversion window. ${unfinished}`;
-  const notes = coverage.notes.map((note, index) =>
-    coverage.noteCodes[index] === "no_window" ? noWindow : note,
-  );
+  // The sums above count the units in progress.
+  const notes = coverage.notes
+    .map((note, index) => ({ note, code: coverage.noteCodes[index] }))
+    .filter(({ code }) => code !== "open_windows")
+    .map(({ note, code }) => formatTimesIn(code === "no_window" ? noWindow : note));
   const first = definition.steps.find((row) => !row.diagnostic && !row.exclude);
   const withFilters = first?.filters?.length ? " with its filters" : "";
   const nothing = aggregate.entered
@@ -56,11 +59,18 @@ export function showResult(
         ...nothing,
         ...impossibleSteps.map(({ message }) => message),
         ...internal,
-        ...notes,
-      ].map((note) =>
-        Object.assign(document.createElement("li"), { textContent: formatTimesIn(note) }),
-      ),
+        ...new Set(notes),
+      ].map((note) => Object.assign(document.createElement("li"), { textContent: note })),
     );
+}
+
+const settledOf = ({ settled }) => formatNumber(settled);
+
+// How many units the order and the exclusions take out. period: in words.
+export function excludedInWords({ aggregate, countingUnit, repeat }, period) {
+  const part = formatNumber(aggregate.excluded);
+  const whole = countOf(aggregate.entered, repeat ? "run" : countingUnit);
+  return `Excludes ${part} of ${whole} from all rates (${period.toLowerCase()})`;
 }
 
 function hasWindow(definition) {
@@ -95,8 +105,8 @@ function stepItem(panel, definition, step, earlier, aggregate) {
     .append(
       bold(formatNumber(step.count)),
       ` ${rateOf(definition, aggregate, step)}`,
-      pending ? `, ${formatNumber(pending)} may still reach` : "",
     );
+  if (pending) item.title = `${formatNumber(pending)} may still reach this step`;
   const share = (count) => (entered ? count / entered : 0);
   fillBar(item.querySelector("svg"), {
     reached: share(step.count),

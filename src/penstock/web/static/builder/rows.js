@@ -4,9 +4,7 @@ import { openSuggestions } from "./combobox.js";
 import { filterInWords } from "./filters.js";
 import { fromTemplate, handleMatchClick, makeMatch, part, selectionOf } from "./matches.js";
 
-const KINDS = ["diagnostic", "exclude", "strict"];
-
-export function makeRow({ name = "", or = [], mode = null, ...match } = {}) {
+export function makeRow({ name = "", or = [], mode = null, diagnostic, strict, ...match } = {}) {
   const row = fromTemplate("#row-template");
   const own = makeMatch(match);
   own.querySelector('[data-does="remove-or"]').remove();
@@ -14,12 +12,16 @@ export function makeRow({ name = "", or = [], mode = null, ...match } = {}) {
   row.querySelector('[data-list="or"]').append(...or.map(makeOr));
   part(row, "mode").querySelector("select").value = mode ?? "";
   nameOf(row).value = name;
-  for (const kind of KINDS) switchOf(row, kind).checked = Boolean(match[kind]);
+  diagnosticOf(row).checked = Boolean(diagnostic);
+  row.dataset.strict = strict ? JSON.stringify(strict) : "";
   return row;
 }
 
 const nameOf = (row) => part(row, "name").querySelector("input");
-const switchOf = (row, kind) => part(row, kind).querySelector("input");
+const diagnosticOf = (row) => part(row, "diagnostic").querySelector("input");
+
+// The rows of the list that are steps.
+export const stepsOf = (list) => [...list.children].filter((row) => !diagnosticOf(row).checked);
 
 function makeOr(match) {
   const item = document.createElement("li");
@@ -28,45 +30,32 @@ function makeOr(match) {
   return item;
 }
 
-// Updates numbers, titles and modes after a change. limits: {rows, steps}.
-export function showRows(list, counters, limits) {
+// Updates numbers, titles and modes after a change.
+export function showRows(list) {
   let step = 0;
-  [...list.children].forEach((row, index) => {
-    const [diagnostic, exclude] = [switchOf(row, "diagnostic"), switchOf(row, "exclude")];
-    const isStep = !diagnostic.checked && !exclude.checked;
-    const position = isStep ? `Step ${++step}` : titleOf(exclude.checked, step);
+  for (const row of list.children) {
+    const isStep = !diagnosticOf(row).checked;
+    const position = isStep ? `Step ${++step}` : diagnosticAfter(step);
     const name = nameOf(row).value.trim();
     const title = name ? `${position}: ${name}` : position;
     row.classList.toggle("named", name !== "");
     row.classList.toggle("aside", !isStep);
-    row.querySelector(".row-number").textContent = isStep ? step : exclude.checked ? "×" : "i";
-    offer(row, "diagnostic", !exclude.checked);
-    offer(row, "exclude", !diagnostic.checked);
-    offer(row, "strict", isStep && step > 1);
+    row.querySelector(".row-number").textContent = isStep ? step : "i";
     row.querySelector(".row-title").textContent = title;
     row.setAttribute("aria-label", title);
     showMode(row);
     showLabels(row, title);
-    showText(row, isStep ? "" : exclude.checked ? "Exclude" : "Diagnostic");
-  });
-  const rows = list.children.length;
-  counters.textContent = `${step} of ${limits.steps} steps, ${rows} of ${limits.rows} rows`;
-  counters.classList.toggle("over", step > limits.steps || rows > limits.rows);
+    showText(row, isStep ? "" : "Diagnostic");
+  }
 }
 
-const titleOf = (excludes, step) =>
-  `${excludes ? "Exclude" : "Diagnostic"} ${step ? `after step ${step}` : "before step 1"}`;
-
-// Shows a switch. A hidden switch is off.
-function offer(row, kind, isOffered) {
-  part(row, kind).hidden = !isOffered;
-  if (!isOffered) switchOf(row, kind).checked = false;
-}
+const diagnosticAfter = (step) =>
+  step ? `Diagnostic after step ${step}` : "Diagnostic before step 1";
 
 function showMode(row) {
   const [field, ors] = [part(row, "mode"), row.querySelector('[data-list="or"]').children.length];
   const select = field.querySelector("select");
-  field.hidden = !ors || switchOf(row, "exclude").checked;
+  field.hidden = !ors;
   select.disabled = field.hidden;
   row.classList.toggle("all-of", !select.disabled && select.value === "all_of");
   row.querySelector('[data-does="add-or"] span').textContent = row.classList.contains("all-of")
@@ -75,7 +64,7 @@ function showMode(row) {
 }
 
 const LABELS = {
-  open: "Details",
+  open: "More options",
   duplicate: "Duplicate",
   remove: "Remove",
   "add-or": "Add an option",
@@ -102,13 +91,12 @@ function showText(row, kind) {
       soft(`${index ? "and" : "where"} ${filterInWords(filter)}`),
     ),
   ]);
-  const isStrict = switchOf(row, "strict").checked;
   row.querySelector(".row-text").replaceChildren(
     ...[
       ...(kind ? [soft(kind)] : []),
       ...(name ? [bold(name)] : []),
       ...words,
-      ...(isStrict ? [soft("(strict)")] : []),
+      ...(row.matches(".strict") ? [soft("(strict)")] : []),
     ].flatMap((word, at) => (at ? [" ", word] : [word])),
   );
   if (!selectionOf(matches[0]).value) row.dataset.entry = "";
@@ -152,12 +140,12 @@ export function openRow(row, isOpen = true) {
   row.querySelector('[data-does="open"]').setAttribute("aria-expanded", String(isOpen));
 }
 
-// Handles a click on a button in or below the list. Returns whether it handled the click. read:
-// returns a row's definition by index.
+// Handles a click on a button in or below the list. Returns whether it handled the click. limits:
+// {rows}. read: returns a row's definition by index.
 export function handleRowClick(button, list, limits, read) {
   const does = button.dataset.does;
   const row = button.closest("[data-row]");
-  if (does === "add-filter") openRow(row);
+  if (does === "add-filter" && row) openRow(row);
   if (does === "open") openRow(row, !("open" in row.dataset));
   else if (does === "edit") {
     openRow(row);
@@ -167,8 +155,6 @@ export function handleRowClick(button, list, limits, read) {
   else if (does === "add-step") addRow(list, limits, makeRow());
   else if (does === "add-diagnostic")
     addRow(list, limits, makeRow({ diagnostic: true }), lastButOne(list));
-  else if (does === "add-exclusion")
-    addRow(list, limits, makeRow({ exclude: true }), lastButOne(list));
   else if (does === "remove") removeRow(list, row);
   else if (does === "add-or")
     focusFirst(row.querySelector('[data-list="or"]').appendChild(makeOr()));
@@ -186,17 +172,17 @@ function addRow(list, limits, row, after = list.lastElementChild) {
   focusFirst(row);
 }
 
-// A new diagnostic or exclusion row goes before the last step.
+// A new diagnostic row goes before the last step.
 const lastButOne = (list) => list.lastElementChild?.previousElementSibling ?? list.lastElementChild;
 
-function focusFirst(row) {
+export function focusFirst(row) {
   openSuggestions(row.querySelector('[data-suggests="name"]'));
 }
 
 function removeRow(list, row) {
   const neighbour = row.nextElementSibling ?? row.previousElementSibling;
   row.remove();
-  if (neighbour) neighbour.querySelector('[data-does="remove"]').focus();
+  if (neighbour) neighbour.querySelector('[data-does="open"]').focus();
   else document.querySelector('[data-does="add-step"]').focus();
 }
 
