@@ -803,6 +803,34 @@ def test_each_large_cohort_is_a_line_of_the_trend(report, page, demo):
         ]
 
 
+def test_filters_keep_the_tab_that_was_chosen_on_the_page(report, page):
+    report()
+    page.locator("#tab-trend").click()
+    expect(page).to_have_url(re.compile("show=trend"))
+    page.locator("#detail").get_by_role("link", name="Week").click()
+    expect(page).to_have_url(re.compile("interval=week"))
+    follow(page, page.get_by_role("link", name="90 days"))
+    assert query_of(page) | {"timezone": ""} == {
+        "timezone": "",
+        "period": "90d",
+        "show": "trend",
+        "interval": "week",
+    }
+    page.locator("#tab-times").click()
+    expect(page).to_have_url(re.compile("show=times"))
+    page.locator(".page-filters summary").filter(has_text="Custom").click()
+    page.get_by_role("button", name="Show", exact=True).first.click()
+    loaded(page)
+    assert query_of(page)["show"] == "times"
+    expect(page.locator("#tab-times")).to_have_attribute("aria-current", "page")
+    report("show=cohorts&breakdown=plan")
+    page.get_by_label("Show the bars of").first.uncheck()
+    expect(page).to_have_url(re.compile("picked="))
+    page.locator("#tab-trend").click()
+    expect(page).to_have_url(re.compile("show=trend"))
+    assert "picked" in query_of(page)
+
+
 def use_copy_menu(page, card, item):
     page.locator(f"{card} .copy-menu summary").click()
     page.locator(card).get_by_role("button", name=item).click()
