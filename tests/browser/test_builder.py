@@ -259,7 +259,7 @@ def test_order_and_exclusions_are_built_and_the_report_shows_who_was_excluded(sh
     fill_steps(form, "started", "cart_filled", "paid")
     excludes = form.locator("#excludes")
     expect(excludes).to_be_hidden()
-    form.get_by_label("Order").select_option("None of this funnel's events in between")
+    form.get_by_label("Order").select_option("None of this funnel's events")
     expect(excludes).to_have_text("Excludes 0 of 40 visitors from all rates (last 30 days)")
     exclude(form, 1, "wish_made", "steps 2 and 3")
     expect(excludes).to_have_text("Excludes 7 of 40 visitors from all rates (last 30 days)")
@@ -368,7 +368,7 @@ def test_a_named_exclusion_below_a_diagnostic_row_is_kept(shop, builder):
     funnel = edit(builder, shop, {**FUNNEL, "steps": steps})
     expect(exclusion(builder, 1).get_by_label("Name in reports")).to_have_value("Mistake")
     expect(builder.get_by_label("Order").locator("option:checked")).to_have_text(
-        "None of this funnel's events in between"
+        "None of this funnel's events"
     )
     builder.get_by_label("Name", exact=True).fill("Renamed")
     save_change(builder)

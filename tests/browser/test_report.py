@@ -683,6 +683,7 @@ def test_a_toast_covers_no_figures_and_not_the_account(report, page):
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     for width in (1440, 768, 390):
         page.set_viewport_size({"width": width, "height": 900})
+        page.locator("#overview").get_by_text("Export", exact=True).click()
         page.locator("#overview").get_by_role("button", name="API call").click()
         page.mouse.wheel(0, -10_000)
         toast, main = (
@@ -703,9 +704,11 @@ def test_a_toast_covers_no_figures_and_not_the_account(report, page):
 def test_export_and_call_are_of_what_is_shown(report, page):
     report('period=7d&cohort={"plan":"basic"}')
     with page.expect_download() as download:
+        page.locator("#overview").get_by_text("Export", exact=True).click()
         page.get_by_role("link", name="CSV").click()
     assert download.value.path().read_text().startswith('"row","variant","plan","entered"')
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.locator("#overview").get_by_text("Export", exact=True).click()
     page.locator("#overview").get_by_role("button", name="API call").click()
     eventually(lambda: "curl" in page.evaluate("navigator.clipboard.readText()"))
     assert "%22plan%22" in page.evaluate("navigator.clipboard.readText()")
@@ -798,6 +801,34 @@ def test_each_large_cohort_is_a_line_of_the_trend(report, page, demo):
         assert [round(rate, 4) for rate in line["values"] if rate is not None] == [
             rate for rate in rates if rate is not None
         ]
+
+
+def test_filters_keep_the_tab_that_was_chosen_on_the_page(report, page):
+    report()
+    page.locator("#tab-trend").click()
+    expect(page).to_have_url(re.compile("show=trend"))
+    page.locator("#detail").get_by_role("link", name="Week").click()
+    expect(page).to_have_url(re.compile("interval=week"))
+    follow(page, page.get_by_role("link", name="90 days"))
+    assert query_of(page) | {"timezone": ""} == {
+        "timezone": "",
+        "period": "90d",
+        "show": "trend",
+        "interval": "week",
+    }
+    page.locator("#tab-times").click()
+    expect(page).to_have_url(re.compile("show=times"))
+    page.locator(".page-filters summary").filter(has_text="Custom").click()
+    page.get_by_role("button", name="Show", exact=True).first.click()
+    loaded(page)
+    assert query_of(page)["show"] == "times"
+    expect(page.locator("#tab-times")).to_have_attribute("aria-current", "page")
+    report("show=cohorts&breakdown=plan")
+    page.get_by_label("Show the bars of").first.uncheck()
+    expect(page).to_have_url(re.compile("picked="))
+    page.locator("#tab-trend").click()
+    expect(page).to_have_url(re.compile("show=trend"))
+    assert "picked" in query_of(page)
 
 
 def use_copy_menu(page, card, item):

@@ -1,4 +1,5 @@
 // Reports: sets the reader's time zone by default, and shows an error in parts without a response.
+import { keepChanges } from "./page-address.js";
 import { toast } from "./toast.js";
 
 const EDGE_PX = 8;
@@ -90,6 +91,7 @@ document.addEventListener("change", ({ target: box }) => {
   }
   const address = new URL(location.href);
   address.searchParams.set("picked", JSON.stringify(colours));
+  keepChanges(address, document.querySelector(table.dataset.picks));
   history.replaceState(history.state, "", address);
   htmx.ajax("GET", address.pathname + address.search, {
     target: table.dataset.picks,

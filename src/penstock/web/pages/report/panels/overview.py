@@ -220,9 +220,9 @@ def _parts(total: int, reached: int, pending: int, dropped: int, excluded: int) 
 
 
 def _coverage_notes(context: ReportContext, results: ResultsRecord) -> list[str]:
-    """Return the notes about coverage, with the pending units of the cohort that the page shows.
+    """Return the notes about coverage, without that about pending units, who have their figure.
 
-    The API's note counts the pending units of all cohorts. Imports into websites that never
+    Imports into websites that never
     received an event of the funnel are left out: their rejected lines change nothing here.
     """
     page, coverage = context.page, results.coverage
@@ -235,13 +235,7 @@ def _coverage_notes(context: ReportContext, results: ResultsRecord) -> list[str]
             code in (NoteCode.GAP, NoteCode.DISMISSED_GAP) and any(at in note for at in elsewhere)
         )
     ]
-    if not page.has_window:
-        return [*notes, no_window_note(page.noun())]
-    pending = results.aggregate.pending
-    if pending:
-        units = f"{pending:,} {page.noun(pending)}"
-        notes.append(f"{units} still in progress.")
-    return notes
+    return notes if page.has_window else [*notes, no_window_note(page.noun())]
 
 
 def _is_elsewhere(context: ReportContext, gap: GapRecord) -> bool:

@@ -4,10 +4,12 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from penstock.funnels.questions import VERDICT
+from penstock.funnels.questions import TREND, VERDICT
 from penstock.funnels.verdicts import PhraseRecord, ShownBy, ShowsRecord
+from penstock.web.pages.charts import chart
 from penstock.web.pages.report.panels.context import ReportContext
 from penstock.web.pages.report.panels.periods import earlier_span
+from penstock.web.pages.report.panels.trend import rate_series
 
 
 class Phrase(NamedTuple):
@@ -27,7 +29,7 @@ _RATE = ShowsRecord(by=ShownBy.UNITS, parameters={"outcome": "completed"})
 
 
 def verdict(context: ReportContext) -> dict[str, Any]:
-    """Return the sentences, without the rate, which stands beside them.
+    """Return the sentences, without the rate, which stands beside them, and a small trend.
 
     loss: the step with the largest loss, if there is one.
     """
@@ -36,7 +38,16 @@ def verdict(context: ReportContext) -> dict[str, Any]:
     if phrases and phrases[0][0].shows == _RATE:
         phrases[0] = phrases[0][2:]  # the change, if it is known, after the rate and a comma
     sentences = [_sentence(context, item) for item in phrases if item]
-    return {"sentences": sentences, "loss": record.largest_loss}
+    trend = context.ask(TREND, context.query.buckets())
+    axes = (f"{trend.interval.capitalize()} of entry", "Conversion rate")
+    times = [bucket.from_ for bucket in trend.data]
+    return {
+        "sentences": sentences,
+        "loss": record.largest_loss,
+        "interval": trend.interval,
+        "trend": len(times) > 1
+        and chart(times, context.query.timezone, axes, rate_series(context, trend)),
+    }
 
 
 def _sentence(context: ReportContext, phrases: Sequence[PhraseRecord]) -> list[Phrase]:
