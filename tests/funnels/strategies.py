@@ -7,6 +7,7 @@ together, as a tuple of indexes, which keeps examples cheap.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import combinations
 from random import Random
 from typing import Any
@@ -178,6 +179,13 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "Transaction": ("a", "purchase"),
     "Pageview": ("/", "/p", "/p/x", "/p/*", "/p/**", "/*/x", "/**", "/p.x", "/p/x/*", "/*"),
 }
+STRANGERS: Sequence[Json] = (
+    {"type": "Event", "value": "stranger", "filters": ()},
+    {"type": "Event", "value": "open", "filters": ()},
+    {"type": "Screen view", "value": "stranger", "filters": ()},
+    {"type": "Transaction", "value": "stranger", "filters": ()},
+)
+"""Matches of events that no funnel names. Penstock writes some of those that are called open."""
 PATHS = ("/p", "/p/x", "/p/x/y", "/", "/pxx", "/p.x", "/q/x", "/p/x/y/z")
 """Paths in the form that the intake stores: without query, fragment or trailing slash."""
 
@@ -299,9 +307,20 @@ matches = st.builds(
 )
 
 
+class Rule(StrEnum):
+    """Rules with separate random cases."""
+
+    NOTHING_ELSE = "nothing else before a step"
+
+
 @st.composite
-def funnels(draw: Callable[..., Any], unit: CountingUnit) -> tuple[Json, Mapping[str, Json]]:
-    """Draw a funnel and its goals' matches by name, in the API's format."""
+def funnels(
+    draw: Callable[..., Any], unit: CountingUnit, rule: Rule | None = None
+) -> tuple[Json, Mapping[str, Json]]:
+    """Draw a funnel and its goals' matches by name, in the API's format.
+
+    rule: None for any funnel.
+    """
     pool = draw(st.lists(matches, min_size=1, max_size=5, unique_by=repr))
     smallest, largest = draw(st.sampled_from([(2, 4), (1, 3), (3, 6), (2, 5), (5, 8), (6, 28)]))
     shapes = draw(
@@ -330,7 +349,8 @@ def funnels(draw: Callable[..., Any], unit: CountingUnit) -> tuple[Json, Mapping
         for index, row in enumerate(rows)
         if "diagnostic" in row or sum("diagnostic" not in earlier for earlier in rows[:index]) < 20
     ][:30]
-    rows = with_exclusions(rows, pool, draw(st.sampled_from((0, 0, 1, 2, 3))), draw(choices))
+    exclusions = (6, 7) if rule is Rule.NOTHING_ELSE else (0, 0, 1, 2, 3, 6)
+    rows = with_exclusions(rows, pool, draw(st.sampled_from(exclusions)), draw(choices))
     attempts = unit is CountingUnit.ATTEMPT
     window = draw(st.sampled_from(WINDOWS if attempts else (*WINDOWS, *UNLIMITED)))
     has_window = window.get("conversionWindowSeconds", 0) is not None
@@ -352,7 +372,8 @@ def funnels(draw: Callable[..., Any], unit: CountingUnit) -> tuple[Json, Mapping
 def with_exclusions(
     rows: Sequence[Json], pool: Sequence[Json], kinds: int, choice: int
 ) -> list[Json]:
-    """Add exclusion rows (if `kinds` is 1 or 3) and strict steps (if it is 2 or 3).
+    """Add exclusion rows (bit 1 of `kinds`) and strict steps (bit 2). With bit 4, nothing else may
+    lie before most of the strict steps.
 
     An exclusion row stands between two steps. Its matches are of the pool, so they are often
     matches of a step as well, or of no other row if the step is another one.
@@ -369,8 +390,9 @@ def with_exclusions(
             # Diagnostic rows may stand on both sides.
             index = len(changed) if random.random() < 0.5 else last_step(changed) + 1
             changed.insert(index, exclusion)
-        is_strict = kinds & 2 and steps and random.random() < 0.6
-        changed.append({**row, "strict": True} if is_strict else row)
+        is_strict = kinds & 2 and steps and random.random() < (0.8 if kinds & 4 else 0.6)
+        strict = "all" if kinds & 4 and random.random() < 0.8 else True
+        changed.append({**row, "strict": strict} if is_strict else row)
         steps += 1
     assert steps == required
     return changed
@@ -411,8 +433,8 @@ def accepted(funnel: Json, goals: Mapping[str, Json]) -> Definition:
 
 
 @st.composite
-def cases(draw: Callable[..., Any], unit: CountingUnit) -> Case:
-    funnel, goals = draw(funnels(unit))
+def cases(draw: Callable[..., Any], unit: CountingUnit, rule: Rule | None = None) -> Case:
+    funnel, goals = draw(funnels(unit, rule))
     definition = accepted(funnel, goals)
     window_ms = (definition.window_s or 3600) * 1000
     script = Script(funnel, goals, draw(st.sampled_from(NUMBERS)), window_ms)
@@ -503,7 +525,8 @@ class Script:
         self.targets = _targets(self.definition)
         # Of 16 events, the number that follow the steps: fewer where other events exclude units.
         excludes = any(row["exclude"] or row["strict"] for row in self.definition["steps"])
-        self.on_target = 11 if excludes else 14
+        self.has_strangers = any(row["strict"] == "all" for row in self.definition["steps"])
+        self.on_target = 13 if self.has_strangers else 11 if excludes else 14
 
     def events(self, who: int, start_ms: int, chosen: Sequence[EventChoice]) -> list[Event]:
         events, at_ms, target = [], start_ms, 0
@@ -519,6 +542,8 @@ class Script:
                 target += picks.target_choice % 16 < self.on_target - 2 and (
                     index == 0 or at_ms > before_ms or picks.target_choice < 64
                 )
+            elif self.has_strangers and picks.option % 3:
+                match = STRANGERS[picks.option % len(STRANGERS)]
             else:
                 match = self.pool[picks.option % len(self.pool)]
             events.append(self._event(who, index, at_ms, match, picks))
@@ -532,6 +557,7 @@ class Script:
             "country": ("DE", "", "Unknown", "5", "DE")[picks.spelling % 5],
             "referrer_host": ("pro", "", "1")[picks.website % 3],
             **CAMPAIGNS[picks.delay // 8 % len(CAMPAIGNS)],
+            **({"link_method": "url"} if self.has_strangers and picks.visitor % 32 == 31 else {}),
         }
         if picks.spelling % 16 < 15:
             satisfy(match, properties, fields, picks.option)

@@ -66,6 +66,7 @@ def matched_event(event: runs.UnitEvent, funnel: runs.Funnel | None = None) -> M
             holds(value) for holds, value in zip(funnel.conditions, event.compared, strict=True)
         ),
         compared=event.compared,
+        is_sent=event.is_sent,
     )
 
 

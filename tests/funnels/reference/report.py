@@ -195,7 +195,8 @@ def funnel_of(definition: Json) -> Funnel:
                 is_group=row["mode"] == "all_of",
                 is_diagnostic=row["diagnostic"],
                 is_exclusion=row["exclude"],
-                is_strict=row["strict"],
+                is_strict=bool(row["strict"]),
+                allows_nothing=row["strict"] == "all",
             )
             for position, row in enumerate(definition["steps"])
         ],
@@ -233,6 +234,17 @@ def unit_event(definition: Json, event: Event) -> UnitEvent:
             value_of(event, item["property"])
             for item in (*definition["entryFilters"], *definition["internalTraffic"])
         ),
+        is_sent=not is_app_open(event),
+    )
+
+
+def is_app_open(event: Event) -> bool:
+    """Whether Penstock recorded the event itself, when an app was opened."""
+    return bool(event.fields.get("link_method")) or (
+        (event.source, event.kind) == ("app", "event")
+        and event.name in ("install", "open")
+        and not event.session_id
+        and not event.client_event_id
     )
 
 

@@ -22,7 +22,8 @@ class Row:
     """One entry of `steps`. position: its index in the list. size: number of its matches.
 
     is_exclusion: whether its events exclude units that await the next step. is_strict: whether
-    events of other steps exclude units that await this step.
+    events of other steps exclude units that await this step. allows_nothing: whether all events but
+    its own do.
     """
 
     position: int
@@ -31,6 +32,7 @@ class Row:
     is_diagnostic: bool
     is_exclusion: bool = False
     is_strict: bool = False
+    allows_nothing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,8 @@ class UnitEvent:
 
     number: its usable sequence number. is_invalid: whether the sequence property has an unusable
     value. satisfied: for each row, the positions of the matches that the event satisfies. values:
-    values of the breakdown properties. compared: values that the conditions are about.
+    values of the breakdown properties. compared: values that the conditions are about. is_sent:
+    False for an app open that Penstock recorded itself.
     """
 
     id: str
@@ -75,6 +78,7 @@ class UnitEvent:
     satisfied: tuple[tuple[int, ...], ...]
     values: tuple[Value, ...]
     compared: tuple[Value, ...] = ()
+    is_sent: bool = True
 
     @property
     def last_ms(self) -> int:
@@ -127,8 +131,10 @@ class UnitEvent:
         ):
             return True
         awaited = funnel.steps[reached]
-        return (
-            awaited.is_strict and self.is_required(funnel) and not self.satisfied[awaited.position]
+        if self.satisfied[awaited.position]:
+            return False
+        return (awaited.is_strict and self.is_required(funnel)) or (
+            awaited.allows_nothing and self.is_sent
         )
 
 

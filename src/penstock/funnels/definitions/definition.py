@@ -92,7 +92,8 @@ def _row(
         all_of=step.mode is not None,
         diagnostic=step.diagnostic,
         exclude=step.exclude,
-        strict=step.strict,
+        strict=bool(step.strict),
+        strict_all=step.strict == "all",
         saved_as=(step.type, step.value),
         name=step.name,
     )

@@ -71,7 +71,7 @@ class Row:
 
     matches: the row's own match first, then the matches of its `or` rows in order.
     exclude: a match excludes the units that await the next step. strict: for a required step: an
-    event of another step excludes the units that await it.
+    event of another step excludes the units that await it. strict_all: so does any other event.
     saved_as: type and value in the saved definition, before a goal was replaced by its match or a
     page path was normalised. name: the row's own name, for people; it never affects what is counted
     or stored.
@@ -82,6 +82,7 @@ class Row:
     diagnostic: bool = False
     exclude: bool = False
     strict: bool = False
+    strict_all: bool = False
     saved_as: tuple[str, str] | None = None
     name: str | None = field(default=None, compare=False, repr=False)
 
@@ -212,6 +213,11 @@ class Definition:
     def excludes(self) -> bool:
         """Whether an event can exclude a unit: there is an exclusion row or a strict step."""
         return any(row.exclude or row.strict for row in self.rows)
+
+    @property
+    def reads_all_events(self) -> bool:
+        """Whether events that match no row can affect a unit."""
+        return any(row.strict_all for row in self.rows)
 
     @property
     def diagnostics(self) -> tuple[Row, ...]:

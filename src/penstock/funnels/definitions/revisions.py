@@ -146,7 +146,8 @@ def _changes_of_row(before: _NumberedRow, after: _NumberedRow) -> Iterator[str]:
         needs = "all of its parts, in any order" if new.mode else "any one of its options"
         yield f"{label} now needs {needs}"
     if old.strict != new.strict:
-        yield f"{label} is {'now' if new.strict else 'no longer'} strict"
+        allows_nothing = ": nothing else may lie before it" if new.strict == "all" else ""
+        yield f"{label} is {'now' if new.strict else 'no longer'} strict{allows_nothing}"
     if old.name != new.name:
         yield f"{label}: name {_key(old.name)} -> {_key(new.name)}"
     yield from _list_changes(f"{label}: filter", old.filters, new.filters, filter_in_words)

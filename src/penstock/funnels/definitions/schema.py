@@ -194,8 +194,8 @@ class SavedStep(SavedMatch):
     diagnostic: bool
     exclude: Annotated[bool, Field(exclude_if=not_)] = False
     """An exclusion row. Present only if true."""
-    strict: Annotated[bool, Field(exclude_if=not_)] = False
-    """A strict step. Present only if true."""
+    strict: Annotated[bool | Literal["all"], Field(exclude_if=not_)] = False
+    """A strict step. Present only if it is true or all."""
     name: Annotated[str | None, Field(exclude_if=not_)] = None
     """Present only if the row has a name."""
 

@@ -58,7 +58,7 @@ def _order_faults(rows: list[dict[str, Any]], required: int) -> Iterator[Fault]:
     for index, row in enumerate(rows):
         if _is_step(row):
             step, previous = step + 1, None
-            if step == 1 and row.get("strict") is True:
+            if step == 1 and row.get("strict") in (True, "all"):
                 yield Fault(
                     f"[{index}].strict",
                     "not_allowed",

@@ -92,9 +92,9 @@ class StepIn(MatchIn):
     """An exclusion row between two steps: a unit with a matching event after the step above, and
     before the step below, is excluded from all rates.
     """
-    strict: bool = False
+    strict: bool | Literal["all"] = False
     """For a step after the first: an event of another step between this step and the one before
-    excludes the unit.
+    excludes the unit. all: any event that does not match this step does.
     """
     mode: Literal["all_of"] | None = None
     """all_of: the row needs its own match and all `or` rows, in any order."""
@@ -107,7 +107,9 @@ class StepIn(MatchIn):
 
     @field_validator("exclude", "strict")
     @classmethod
-    def _check_kind(cls, is_set: bool, info: ValidationInfo[ValidationContext]) -> bool:
+    def _check_kind(
+        cls, is_set: bool | Literal["all"], info: ValidationInfo[ValidationContext]
+    ) -> bool | Literal["all"]:
         if is_set and info.data.get("diagnostic"):
             raise RuleBroken(
                 "not_allowed", "A diagnostic row never affects the counts. Drop one of the two."

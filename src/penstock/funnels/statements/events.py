@@ -23,21 +23,23 @@ from penstock.funnels.statements.matching import (
 )
 from penstock.funnels.statements.membership import is_in_cohort
 from penstock.funnels.statements.query import LARGEST_NUMBER, UNUSABLE, Plan
-from penstock.funnels.statements.sources import event_scope, joined_events, visitor_key
+from penstock.funnels.statements.sources import event_scope, is_sent, joined_events, visitor_key
 from penstock.funnels.statements.unit_keys import attempt_parts, unit_of_parts
 
 
 def matched_events(
     plan: Plan, *, matching: bool = True, more: Mapping[str, str] | None = None, where: str = "1"
 ) -> str:
-    """Return the events that match any row, with every column that the folds need.
+    """Return the events that can affect a unit, with every column that the folds need.
 
-    matching: whether to leave out events that match no row. more: extra columns by name. where: an
+    They are those that match a row, unless the plan reads all events. matching: whether to leave
+    out the others. more: extra columns by name. where: an
     additional condition on `events`.
     """
     definition, binder = plan.definition, plan.binder
     if matching:
-        where += f" AND {name_scope(plan)} AND mask != 0"
+        names = "1" if plan.any_event else name_scope(plan)
+        where += f" AND {names} AND mask != 0"
     units = ["1"]
     if plan.subset.units is not None:
         units.append(f"unit IN {binder.bind('Array(UInt64)', list(plan.subset.units))}")
@@ -81,6 +83,8 @@ def _mask(plan: Plan) -> str:
     """
     by_kind: dict[str, dict[str, int]] = {}
     parts = []
+    if plan.any_event:
+        parts.append(f"if({is_sent()}, {plan.mask(plan.any_event)}, {plan.mask(0)})")
     for row in plan.rows:
         for match, bit in zip(row.row.matches, row.each, strict=True):
             if match.filters or is_pattern(match):

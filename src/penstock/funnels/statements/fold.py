@@ -201,8 +201,8 @@ def _coarse_times(plan: Plan, events: str) -> str:
 
 
 def _later_events(plan: Plan) -> str:
-    """Return the events after the entry and inside the window, except those of diagnostic rows."""
-    bits = plan.required | sum(plan.exclusions)
+    """Return the events after the entry and inside the window that a step or an exclusion reads."""
+    bits = plan.required | sum(plan.exclusions) | plan.any_event
     condition = f"x.ts <= window_end AND {plan.overlaps('x.mask', bits)}"
     positions = "arrayEnumerate(history)"
     if plan.definition.in_step_order:
@@ -256,7 +256,7 @@ def _unit_conflicts(plan: Plan) -> str:
     if not plan.breadth:
         return "toUInt8(0)"
     events = "later"
-    if any(plan.exclusions):
+    if any(plan.exclusions) or plan.any_event:
         events = f"arrayFilter(x -> {plan.overlaps('x.mask', plan.required)}, later)"
     return f"arrayReduce('groupBitOr', {conflicts(plan, events)})"
 

@@ -11,7 +11,8 @@ complex if it has
     - several events of step 1 at the entry's timestamp, or two options of a step at one position
     - entry values that a later event may disagree with
     - more events than the general fold reads
-    - more events than completed steps, if a step is strict
+    - more events than completed steps, if a step is strict; where nothing else may lie before a
+      step, events that match no row are among them
     - an event of a diagnostic or exclusion row, of a payment provider (for a visitor: if its time
       is a whole second), or with an unusable sequence value
     - events of several visitors, if the plan keeps a unit's visitors
@@ -233,7 +234,7 @@ def _complexity(plan: Plan, layout: Layout) -> str:
 def _unitless(plan: Plan) -> str:
     """Count the events in the period that match a required step. Used for events without a unit."""
     conditions = []
-    if not all(bits.row.required for bits in plan.rows):
+    if plan.any_event or not all(bits.row.required for bits in plan.rows):
         conditions.append(plan.overlaps("mask", plan.required))
     if plan.params.start_ms is not None:
         conditions.append(plan.in_period("ts"))

@@ -97,7 +97,9 @@ def _explain_exclusion(definition: Definition, event: MatchedEvent, step: int) -
         reason = f"it matches the exclusion row after step {step}"
         row_index = exclusion
     else:
-        reason = f"step {step + 1} is strict, and the event belongs to another step"
+        is_of_step = any(event.matched[row] for row, _ in required_rows(definition))
+        belongs = "the event belongs to another step" if is_of_step else "no other event may occur"
+        reason = f"step {step + 1} is strict, and {belongs}"
         row_index = required_rows(definition)[step][0]
     return row_index, f"Excludes the {unit} after step {step}: {reason}. Nothing later counts."
 

@@ -45,7 +45,8 @@ class MatchedEvent:
     matched: for each row of the definition, the indexes of the matches that it satisfies. values:
     tagged entry values, one per breakdown property. coarse: whether its provider states times in
     whole seconds ("Whole seconds"). met: for each of the query's conditions on entries, whether it
-    meets the condition. compared: the value that the condition compares.
+    meets the condition. compared: the value that the condition compares. is_sent: False for an app
+    open that Penstock recorded itself.
     """
 
     event_id: str
@@ -57,6 +58,7 @@ class MatchedEvent:
     coarse: bool = False
     met: tuple[bool, ...] = ()
     compared: tuple[Any, ...] = ()
+    is_sent: bool = True
 
     @property
     def order(self) -> Order:
@@ -218,7 +220,7 @@ def gaps_of(definition: Definition, event: MatchedEvent) -> frozenset[int]:
     """Return the numbers of the steps after which an event excludes a unit.
 
     It matches the exclusion row there. Or the next step is strict, and the event matches another
-    step but not that one.
+    step but not that one; if nothing else may lie before the next step, it may match no step.
     """
     if not definition.excludes:
         return frozenset()
@@ -228,7 +230,9 @@ def gaps_of(definition: Definition, event: MatchedEvent) -> frozenset[int]:
     for step, (row_index, row) in enumerate(steps[1:], start=1):
         exclusion = exclusion_row(definition, step)
         if (exclusion is not None and event.matched[exclusion]) or (
-            row.strict and of_steps and not event.matched[row_index]
+            (of_steps or (row.strict_all and event.is_sent))
+            and row.strict
+            and not event.matched[row_index]
         ):
             gaps.add(step)
     return frozenset(gaps)

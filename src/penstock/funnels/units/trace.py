@@ -542,7 +542,7 @@ def run_of(runs: Sequence[FunnelPath], event: MatchedEvent) -> FunnelPath | None
 
 def _max_possible_runs(definition: Definition, events: Sequence[MatchedEvent]) -> int:
     """Return the maximum number of events that may begin a run, as in a report."""
-    matched = max(1, sum(any(event.matched) for event in events)) if definition.repeat else 1
+    matched = _events_read(definition, events) if definition.repeat else 1
     return max(1, MAX_COMPARISONS // (matched * definition.max_readings))
 
 
@@ -556,8 +556,14 @@ def _max_entries(definition: Definition, events: Sequence[MatchedEvent]) -> int 
         and not any(event.coarse and any(event.matched) for event in events)
     ):
         return None
-    matched = max(1, sum(any(event.matched) for event in events))
+    matched = _events_read(definition, events)
     return max(1, MAX_COMPARISONS // (matched * definition.max_readings))
+
+
+def _events_read(definition: Definition, events: Sequence[MatchedEvent]) -> int:
+    """Return the number of events that a report reads; at least 1."""
+    reads_all = definition.reads_all_events
+    return max(1, sum(any(event.matched) or (reads_all and event.is_sent) for event in events))
 
 
 def is_in_period(at_ms: int, start_ms: int | None, end_ms: int | None) -> bool:
