@@ -311,6 +311,7 @@ class Rule(StrEnum):
     """Rules with separate random cases."""
 
     NOTHING_ELSE = "nothing else before a step"
+    ANY_ORDER = "any order"
 
 
 @st.composite
@@ -323,6 +324,7 @@ def funnels(
     """
     pool = draw(st.lists(matches, min_size=1, max_size=5, unique_by=repr))
     smallest, largest = draw(st.sampled_from([(2, 4), (1, 3), (3, 6), (2, 5), (5, 8), (6, 28)]))
+    in_any_order = rule is Rule.ANY_ORDER or (rule is None and draw(choices) < 16)
     shapes = draw(
         st.lists(
             st.tuples(
@@ -341,7 +343,13 @@ def funnels(
             goals[f"Goal {position}"] = {**pool[position], "filters": pool[position]["filters"][:1]}
             others = pool[position]["filters"][1:]
             pool[position] = {"type": "Goal", "value": f"Goal {position}", "filters": others}
+    if in_any_order:
+        shapes = [("or" if shape == "group" else shape, chosen) for shape, chosen in shapes]
     rows = [row_of(shape, chosen, pool) for shape, chosen in shapes]
+    if in_any_order and draw(choices) % 2:  # Steps that share no events.
+        rows = list({(match["type"], match["value"]): match for match in pool}.values())
+        rows = [row for row in rows if "*" not in row["value"]]
+        pool = rows or pool
     while sum("diagnostic" not in row for row in rows) < 2:
         rows.append(pool[-1])
     rows = [
@@ -349,21 +357,25 @@ def funnels(
         for index, row in enumerate(rows)
         if "diagnostic" in row or sum("diagnostic" not in earlier for earlier in rows[:index]) < 20
     ][:30]
-    exclusions = (6, 7) if rule is Rule.NOTHING_ELSE else (0, 0, 1, 2, 3, 6)
+    exclusions = {None: (0, 0, 1, 2, 3, 6), Rule.NOTHING_ELSE: (6, 7)}.get(rule, (0, 0, 1))
+    if in_any_order:
+        exclusions = (0, 0, 1)
     rows = with_exclusions(rows, pool, draw(st.sampled_from(exclusions)), draw(choices))
     attempts = unit is CountingUnit.ATTEMPT
     window = draw(st.sampled_from(WINDOWS if attempts else (*WINDOWS, *UNLIMITED)))
     has_window = window.get("conversionWindowSeconds", 0) is not None
+    is_ordered = not in_any_order
     funnel = {
         "countingUnit": unit.value,
+        **({} if is_ordered else {"order": "any"}),
         **(draw(st.sampled_from(ATTEMPT_KEYS)) if attempts else {}),
-        "sequenceProperty": draw(st.sampled_from(["n", "n", None])),
+        "sequenceProperty": draw(st.sampled_from(["n", "n", None])) if is_ordered else None,
         "breakdownProperties": draw(
             st.lists(st.sampled_from(KEYS + BUILTINS + TOUCHES), max_size=3, unique=True)
         ),
         **window,
-        **({} if attempts else draw(st.sampled_from(EQUAL_TIMES))),
-        **(draw(st.sampled_from(REPEAT)) if has_window and not attempts else {}),
+        **(draw(st.sampled_from(EQUAL_TIMES)) if is_ordered and not attempts else {}),
+        **(draw(st.sampled_from(REPEAT)) if is_ordered and has_window and not attempts else {}),
         "steps": rows,
     }
     return funnel, goals
@@ -539,6 +551,8 @@ class Script:
             if picks.target_choice % 16 < self.on_target:
                 options = self.targets[target % len(self.targets)]
                 match = options[picks.option % len(options)]
+                if self.definition["order"] == "any":
+                    target = picks.spelling
                 target += picks.target_choice % 16 < self.on_target - 2 and (
                     index == 0 or at_ms > before_ms or picks.target_choice < 64
                 )
@@ -720,11 +734,12 @@ def entry_filters(script: Script, events: Sequence[Event], seed: int) -> list[Js
 
 def entry_events(definition: Json, events: Sequence[Event]) -> list[Event]:
     """Return the events that match step 1."""
-    first_step = next(row for row in definition["steps"] if not row["diagnostic"])
+    steps = [row for row in definition["steps"] if not (row["diagnostic"] or row["exclude"])]
+    entry_rows = steps if definition["order"] == "any" else steps[:1]
     return [
         event
         for event in events
-        if any(matches_event(match, event) for match in first_step["matches"])
+        if any(matches_event(match, event) for row in entry_rows for match in row["matches"])
     ]
 
 

@@ -28,7 +28,7 @@ def differing_traces(case: Case, units: Units) -> Iterator[str]:
         if case.definition.repeat:
             yield from differing_runs(case, units, events)
             continue
-        run = runs.counted_run(units.funnel, events, case.start_ms, case.end_ms)
+        run = runs.counted_run(units.runs(events), case.start_ms, case.end_ms)
         traced = [matched_event(event, units.funnel) for event in events]
         path = chosen_path(case.definition, traced, case.start_ms, case.end_ms)
         expected = (

@@ -10,6 +10,8 @@ from enum import StrEnum
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from pydantic import MISSING
+
 from penstock.base.calendar import period_before
 from penstock.base.clock import iso, parse_time
 from penstock.base.paging import MAX_PAGE_SIZE, Page
@@ -253,6 +255,8 @@ def _loss(
 def _gap_words(steps: Sequence[StepRecord], step: int) -> str:
     """Describe the gap between a step and the next, by their own names if they have any."""
     before, after = steps[step - 1], steps[step]
+    if before.row_count is not MISSING:  # Steps count in any order.
+        return f"from {step} to {step + 1} steps done"
     if before.name or after.name:
         return f"from {before.name or f'step {step}'} to {after.name or f'step {step + 1}'}"
     return f"from step {step} to {step + 1}" if len(steps) > 2 else "between the two steps"

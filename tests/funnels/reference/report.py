@@ -1,12 +1,13 @@
 """Computes a report: assigns events to units, and counts all units."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import median
 from typing import Any
 
+from tests.funnels.reference.any_order import runs_in_any_order
 from tests.funnels.reference.history import Event, History
 from tests.funnels.reference.matching import Json, Value, as_json, holds, matches, scalar, value_of
 from tests.funnels.reference.runs import (
@@ -57,14 +58,14 @@ class Units:
         settled_at_ms: leave out units that are not settled at this time.
         """
         runs: dict[Unit, Run | None] = {
-            unit: counted_run(self.funnel, own, start_ms, end_ms)
+            unit: counted_run(self.runs(own), start_ms, end_ms)
             for unit, own in self.by_unit.items()
         }
         if self.funnel.counts_runs:
             runs = {
                 (visitor, run.entry.id): run
                 for visitor, own in self.by_unit.items()
-                for run in all_runs(self.funnel, own)
+                for run in self.runs(own)
                 if (start_ms is None or start_ms <= run.entry_ms)
                 and (end_ms is None or run.entry_ms < end_ms)
                 and run.passes
@@ -74,6 +75,12 @@ class Units:
             for unit, run in runs.items()
             if run is not None and (settled_at_ms is None or is_settled(self, run, settled_at_ms))
         }
+
+    def runs(self, events: Sequence[UnitEvent]) -> Iterator[Run]:
+        """All runs of a unit, in order of entry."""
+        if self.funnel.in_any_order:
+            return runs_in_any_order(self.funnel, events)
+        return all_runs(self.funnel, events)
 
     def history(self, unit: Unit) -> Sequence[UnitEvent]:
         """All events of a unit; of a run, all events of its visitor."""
@@ -151,6 +158,7 @@ def with_defaults(definition: Json, goals: Mapping[str, Json]) -> Json:
         "windowSeconds": window_seconds(definition),
         "equalTimes": definition.get("equalTimes", "proven"),
         "repeat": definition.get("repeat", False),
+        "order": definition.get("order", "given"),
         "steps": [
             {
                 "type": row["type"],
@@ -204,6 +212,7 @@ def funnel_of(definition: Json) -> Funnel:
         definition["countingUnit"] == "attempt",
         definition["equalTimes"] == "inStepOrder",
         definition["repeat"],
+        definition["order"] == "any",
         [partial(holds, item) for item in definition["entryFilters"]]
         + [partial(fails, item) for item in definition["internalTraffic"]],
     )
@@ -425,12 +434,17 @@ def aggregate(units: Units, counted: Mapping[Unit, Run], evaluated_at_ms: int) -
                     {
                         "option": option,
                         "count": sum(
-                            run.reached >= number and option in run.options[number - 1]
+                            len(run.options) >= number and option in run.options[number - 1]
                             for run in runs
                         ),
                     }
                     for option in range(row.size)
                 ],
+                **(
+                    {"rowCount": sum(bool(run.options[number - 1]) for run in runs)}
+                    if funnel.in_any_order
+                    else {}
+                ),
             }
             for number, row in enumerate(funnel.steps, start=1)
         ],

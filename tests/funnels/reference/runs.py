@@ -5,7 +5,7 @@ one for step 1 and one for later steps. Both are the event's time, unless that t
 whole second. In that case, the instant for later steps comes after everything else in the second.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,8 +40,8 @@ class Funnel:
     """The parts of a definition that affect a single unit. window_ms: None if there is no limit.
 
     in_step_order: whether events of equal times count in the order of the steps. counts_runs:
-    whether every run of a visitor counts. conditions: those of the request on entry values; each
-    is about one of `UnitEvent.compared`.
+    whether every run of a visitor counts. in_any_order: whether steps count in any order.
+    conditions: those of the request on entry values; each is about one of `UnitEvent.compared`.
     """
 
     rows: Sequence[Row]
@@ -49,6 +49,7 @@ class Funnel:
     counts_attempts: bool
     in_step_order: bool = False
     counts_runs: bool = False
+    in_any_order: bool = False
     conditions: Sequence[Callable[[Value], bool]] = ()
 
     @property
@@ -170,9 +171,9 @@ class Run:
     """The progress of a unit after one entry.
 
     began: the events that filled step 1. values: the cohort. passes: whether its entry values meet
-    the conditions of the request. by_agreement: whether the order of
-    several first events was unknown. done_ms: when each step was completed. options: for each
-    completed step, the matches that count. accepted: events after the entry that fulfilled part of
+    the conditions of the request. by_agreement: whether the order of several first events was
+    unknown. done_ms: when each step was completed. options: for each completed step, the matches
+    that count; in any order, for each step. accepted: events after the entry that fulfilled part of
     a step. excluded_by: the event that excluded the unit, if any. assumed: accepted events whose
     order is not proven. ended: position of the event that completed or excluded the run; None if
     only the end of its window ends it. others: the runs of a visitor's other entries.
@@ -206,18 +207,16 @@ class Run:
         return len(self.done_ms)
 
 
-def counted_run(
-    funnel: Funnel, events: Sequence[UnitEvent], start_ms: int | None, end_ms: int | None
-) -> Run | None:
+def counted_run(runs: Iterable[Run], start_ms: int | None, end_ms: int | None) -> Run | None:
     """Return the run that counts for a unit; None if it has no entry in the period that passes the
     filters of the request.
 
     An attempt enters once. For a visitor, the entry that leads furthest counts; if several do, one
-    that is not excluded, and the earliest of those.
+    that is not excluded, and the earliest of those. runs: all runs of the unit, in order of entry.
     """
     inside = [
         run
-        for run in all_runs(funnel, events)
+        for run in runs
         if (start_ms is None or start_ms <= run.entry_ms)
         and (end_ms is None or run.entry_ms < end_ms)
         and run.passes
@@ -567,6 +566,8 @@ def conflicts(funnel: Funnel, events: Sequence[UnitEvent], run: Run, position: i
             and not is_late(funnel, run, event)
         ]
     later = [event for event in later if Position(event.end, event).proves(entry)]
+    if funnel.in_any_order:
+        later = [event for event in later if event.at_ms != run.entry_ms]
     values = {event.values[position] for event in later} - {None}
     return run.values[position] is not None and bool(values - {run.values[position]})
 

@@ -66,6 +66,7 @@ def resolve(
         window_s=definition.window_s,
         in_step_order=definition.equal_times is not None,
         repeat=definition.repeat,
+        in_any_order=definition.order is not None,
         attempt_keys=definition.attempt_keys,
         sequence_property=definition.sequence_property,
         breakdown_properties=tuple(definition.breakdown_properties),

@@ -64,6 +64,17 @@ class Match:
     def accepts_any_name(self) -> bool:
         return self.type is MatchType.EVENT and self.value == ANY_NAME
 
+    @property
+    def is_pattern(self) -> bool:
+        """Whether the match accepts more than one name."""
+        return self.accepts_any_name or (self.type is MatchType.PAGEVIEW and "*" in self.value)
+
+
+def overlap(match: Match, other: Match) -> bool:
+    """Whether one event may satisfy both matches, as far as their names show."""
+    has_pattern = match.is_pattern or other.is_pattern
+    return match.type is other.type and (has_pattern or match.value == other.value)
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -125,7 +136,7 @@ class Definition:
     internal_traffic: an event that passes any of these filters does not count as an entry.
     in_step_order: whether events with equal times count in the order of the steps, unless numbers
     prove another order (visitor funnels only). repeat: whether every run of a visitor is a unit
-    (visitor funnels with a window only).
+    (visitor funnels with a window only). in_any_order: whether steps count in any order.
     """
 
     rows: tuple[Row, ...]
@@ -140,6 +151,7 @@ class Definition:
     internal_traffic: tuple[Filter, ...] = ()
     in_step_order: bool = False
     repeat: bool = False
+    in_any_order: bool = False
 
     @property
     def unit_word(self) -> str:
@@ -203,6 +215,22 @@ class Definition:
         return tuple(row for row in self.rows if row.required)
 
     @property
+    def has_shared_events(self) -> bool:
+        """Whether an event may match several steps, as far as names show."""
+        return any(
+            overlap(match, other)
+            for at, step in enumerate(self.steps)
+            for later in self.steps[at + 1 :]
+            for match in step.matches
+            for other in later.matches
+        )
+
+    @property
+    def entry_rows(self) -> tuple[Row, ...]:
+        """The rows with whose events a unit can enter: step 1, or each step in any order."""
+        return self.steps if self.in_any_order else self.steps[:1]
+
+    @property
     def max_readings(self) -> int:
         """Maximum number of readings of events with equal times: in step order, one for each step
         after the first.
@@ -226,8 +254,10 @@ class Definition:
 
     @property
     def has_options(self) -> bool:
-        """Whether any step has several matches, so reaching it does not say which one matched."""
-        return any(len(step.matches) > 1 for step in self.steps)
+        """Whether the number of completed steps does not say which matches counted: a step has
+        several, or steps count in any order.
+        """
+        return self.in_any_order or any(len(step.matches) > 1 for step in self.steps)
 
     @property
     def read_properties(self) -> list[str]:

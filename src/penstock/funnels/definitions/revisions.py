@@ -171,6 +171,8 @@ def _setting_changes(old: SavedDefinition, new: SavedDefinition) -> Iterator[str
         yield f"Events with equal times now {rule}"
     if old.repeat != new.repeat:
         yield "Counts every run of a visitor" if new.repeat else "Counts each visitor once"
+    if old.order != new.order:
+        yield f"Steps count in {'any' if new.order else 'the given'} order"
     before, after = window_of(old), window_of(new)
     if before != after:
         yield f"Conversion window {before} -> {after}"

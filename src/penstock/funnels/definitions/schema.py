@@ -235,6 +235,8 @@ class SavedDefinition(Record):
     """Present only if it is inStepOrder."""
     repeat: Annotated[bool, Field(exclude_if=not_)] = False
     """Every run counts. Present only if true."""
+    order: Annotated[Literal["any"] | None, Field(exclude_if=not_)] = None
+    """Present only if it is any."""
 
     @property
     def unit_word(self) -> str:

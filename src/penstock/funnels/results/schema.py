@@ -5,7 +5,7 @@ from enum import StrEnum
 from operator import not_
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import MISSING, Field, field_validator, model_validator
 
 from penstock.base.paging import MAX_PAGE_SIZE, Page
 from penstock.base.table_files import TableFormat
@@ -113,7 +113,7 @@ class StepRecord(Record):
     value: str
     name: RowName = None
     count: int
-    """Units that reached this step."""
+    """Units that reached this step; in any order, units that did at least this number of steps."""
     pending: int
     """Units that got no further and whose window is still open."""
     dropped_off: int
@@ -131,6 +131,8 @@ class StepRecord(Record):
     settled_from_previous: Rate | None
     """Share of the settled units that reached the step before."""
     options: list[OptionRecord]
+    row_count: int | MISSING = MISSING
+    """Units that did this step itself. Present only if the order is any."""
 
 
 class DiagnosticRecord(Record):

@@ -33,7 +33,15 @@ from penstock.funnels.definitions.schema import (
     saved_filters,
 )
 from penstock.funnels.definitions.windows import MAX_WINDOW_S, UNIT_S, WindowUnit
-from penstock.funnels.saved.rows import MAX_ROWS, MAX_STEPS, MIN_STEPS, identical_parts, row_faults
+from penstock.funnels.saved.rows import (
+    MAX_ROWS,
+    MAX_STEPS,
+    MIN_STEPS,
+    any_order_faults,
+    identical_parts,
+    not_in_any_order,
+    row_faults,
+)
 from penstock.http.schema import (
     Input,
     Name,
@@ -179,6 +187,10 @@ class FunnelIn(Input):
     folder: Name | MISSING | None = MISSING
     """A folder of the list of funnels. null: in no folder. Left out of a replacement: unchanged."""
     counting_unit: CountingUnit = CountingUnit.VISITOR
+    order: Literal["given", "any"] = "given"
+    """any: a report counts how many of the steps were done, in whatever order. Any step can be the
+    entry. Not with groups, strict steps, `repeat`, `equalTimes` and `sequenceProperty`.
+    """
     attempt_properties: Annotated[
         list[AttemptKey] | None,
         limit_items(MAX_ATTEMPT_KEYS),
@@ -254,6 +266,13 @@ class FunnelIn(Input):
             raise RuleBroken("not_allowed", _ATTEMPTS_ONLY.format("attemptProperty"))
         return key
 
+    @field_validator("sequence_property")
+    @classmethod
+    def _check_sequence_property(cls, key: str | None, info: ValidationInfo) -> str | None:
+        if key is not None and info.data.get("order") == "any":
+            raise RuleBroken("not_allowed", not_in_any_order("A sequence orders no steps here"))
+        return key
+
     @field_validator("breakdown_properties", mode="wrap")
     @classmethod
     def _check_distinct(cls, keys: Any, validate: ValidatorFunctionWrapHandler) -> Any:
@@ -300,6 +319,8 @@ class FunnelIn(Input):
                 "Only for funnels that count visitors. Send a sequenceProperty to order the events "
                 "of an attempt.",
             )
+        if rule == "inStepOrder" and info.data.get("order") == "any":
+            raise RuleBroken("not_allowed", not_in_any_order("Steps have no order"))
         return rule
 
     @field_validator("repeat")
@@ -310,6 +331,8 @@ class FunnelIn(Input):
                 "not_allowed",
                 "Only for funnels that count visitors. Every attempt already counts.",
             )
+        if is_set and info.data.get("order") == "any":
+            raise RuleBroken("not_allowed", not_in_any_order("Each visitor counts once"))
         # A window that was refused is missing from `data` and has its own error.
         windows = ("conversion_window_seconds", "conversion_window")
         if is_set and all(info.data.get(name, 0) in (None, MISSING) for name in windows):
@@ -334,9 +357,12 @@ class FunnelIn(Input):
         # Check the cost first, because validating filters is expensive: the engine compiles their
         # regexes.
         costs = row_costs([read_step(row) for row in rows[:MAX_ROWS]], info.context.goals)
+        faults = list(row_faults(rows))
+        if info.data.get("order") == "any":
+            faults += any_order_faults(rows)
         if (too_costly := cost_fault(costs, "")) is not None:
-            raise RulesBroken([*row_faults(rows), too_costly])
-        return collect_faults(list(row_faults(rows)), rows[:MAX_ROWS], validate, StepIn)
+            raise RulesBroken([*faults, too_costly])
+        return collect_faults(faults, rows[:MAX_ROWS], validate, StepIn)
 
     def saved(self) -> SavedDefinition:
         """Return the stored form, with all defaults filled in."""
@@ -352,6 +378,7 @@ class FunnelIn(Input):
             attempt_properties=[] if is_single else keys,
             conversion_window_seconds=MISSING if window is not None else self._window_s(),
             equal_times=None if self.equal_times == "proven" else self.equal_times,
+            order=None if self.order == "given" else self.order,
         )
 
     def _window_s(self) -> int | None:

@@ -31,7 +31,7 @@ def entry_values(plan: Plan) -> str:
     )
     known = ", ".join(f"any(key_{j}) AS key_{j}, any(text_{j}) AS text_{j}" for j in numbers)
     keys, texts = ([f"{column}_{j}" for j in numbers] for column in ("key", "text"))
-    starts = " OR ".join(match_condition(match, plan) for match in plan.steps[0].row.matches)
+    starts = " OR ".join(match_condition(match, plan) for match in plan.entry_matches)
     events = joined_events(plan) if plan.definition.reads_visitors else all_events(plan)
     return f"""
     SELECT value, [{", ".join(keys)}] AS keys,

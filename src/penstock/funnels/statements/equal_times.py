@@ -13,6 +13,8 @@ from penstock.funnels.statements.query import UNUSABLE, Plan, RowBits
 
 def keeps_ranks(plan: Plan) -> bool:
     """Whether the fold needs ranks: events that serve the same step can differ in what it reads."""
+    if plan.definition.in_any_order:
+        return reads_texts(plan)
     return (
         plan.definition.in_step_order
         or reads_texts(plan)
@@ -64,6 +66,10 @@ def _first_rank(plan: Plan) -> str:
     read = sum(bits.all for bits in plan.rows if not bits.row.diagnostic)
     numbers = range(1, plan.breadth + 1)
     last = "".join(f", text_{j}" for j in numbers) if reads_texts(plan) else ""
+    if plan.definition.in_any_order:
+        steps = " + ".join(f"({plan.overlaps('mask', step.all)})" for step in plan.steps)
+        mask = f"bitAnd(mask, {plan.mask(read)})"
+        return f"tuple(toUInt8({steps}), {plan.mask(0)}, {mask}, coarse{last})"
     return f"tuple({_of_step(plan, 0, 'mask')}, bitAnd(mask, {plan.mask(read)}), coarse{last})"
 
 

@@ -140,7 +140,7 @@ def _entry_columns(plan: Plan) -> dict[str, str]:
     filters = definition.entry_filters
     if any(item.property == FIRST_TIME for item in filters):
         # The first event of a match of step 1 that also passes the other filters.
-        matches = plan.steps[0].row.matches
+        matches = plan.entry_matches
         each = [replace(match, filters=(*match.filters, *filters)) for match in matches]
         met = [f"({' OR '.join(match_condition(match, plan) for match in each)})"]
     else:

@@ -203,6 +203,8 @@ def _coarse_times(plan: Plan, events: str) -> str:
 def _later_events(plan: Plan) -> str:
     """Return the events after the entry and inside the window that a step or an exclusion reads."""
     bits = plan.required | sum(plan.exclusions) | plan.any_event
+    if plan.definition.in_any_order:  # Only conflicts are read.
+        return "[]" if folds_conflicts(plan) else _events_after(plan)
     condition = f"x.ts <= window_end AND {plan.overlaps('x.mask', bits)}"
     positions = "arrayEnumerate(history)"
     if plan.definition.in_step_order:
@@ -220,6 +222,15 @@ def _later_events(plan: Plan) -> str:
     after = f"(x.late, x.seq, i) > {entry} AND NOT has(served, i)"
     return f"""arraySort(x -> (x.late, x.seq, x.event_id), arrayFilter(
                    (x, i) -> {condition} AND {after}, history, {positions}))"""
+
+
+def _events_after(plan: Plan) -> str:
+    """Return the events of steps after the entry's time and inside the window, in any order."""
+    conditions = ["x.ts > entry_ts", "x.ts <= window_end"]
+    if plan.has_whole_seconds:
+        conditions[0] = f"x.ts != entry_ts AND x.late > {entry_time(plan)}"
+    conditions.append(plan.overlaps("x.mask", plan.required))
+    return f"arrayFilter(x -> {' AND '.join(conditions)}, history)"
 
 
 def _add_served(plan: Plan, entries: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from penstock.funnels.statements import step_order
+from penstock.funnels.statements.any_order import steps_in_any_order
 from penstock.funnels.statements.entries import least_next_number
 from penstock.funnels.statements.equal_times import keeps_ranks, served_masks
 from penstock.funnels.statements.exclusions import (
@@ -29,6 +30,8 @@ def folded_units(plan: Plan, values: str, *, detailed: bool) -> str:
 
     values: a relation with the columns of `values` in `penstock.funnels.statements.fold`.
     """
+    if plan.definition.in_any_order:
+        return steps_in_any_order(plan, values, keeps_conflicts=folds_conflicts(plan))
     followers = f"""
         SELECT *, {_followers(plan)} AS followers, {_early_ties(plan)} AS early_ties
         FROM ({values})"""
@@ -333,7 +336,7 @@ def _hit(plan: Plan, state: str = "s", mask: str = "mask") -> str:
 
 def unit_ties(plan: Plan) -> str:
     """Return the number of a unit's unordered ties, from the columns of `folded_units`."""
-    if not plan.excludes:
+    if not plan.excludes or plan.definition.in_any_order:
         return "progress.ties"
     contested = contested_ties(plan, _hit(plan, "progress"))
     return f"toUInt32(progress.ties + if(progress.excluded, {contested}, 0))"

@@ -155,8 +155,9 @@ class Subset:
 class Plan:
     """Data shared by all parts of a statement: match bits, parameters and engine types.
 
-    any_event: the bit of every event that a sender sent, whether or not it matches a row; 0 if such
-    events are not read.
+    entry_bits, entry_matches: the matches with whose events a unit can enter, as bits of a mask and
+    in order. any_event: the bit of every event that a sender sent, whether or not it matches a row;
+    0 if such events are not read.
     """
 
     def __init__(
@@ -182,6 +183,9 @@ class Plan:
         self.rows = _row_bits(definition)
         self.steps = [bits for bits in self.rows if bits.row.required]
         self.required = sum(bits.all for bits in self.steps)
+        entry_rows = self.steps[: len(definition.entry_rows)]
+        self.entry_bits = sum(bits.all for bits in entry_rows)
+        self.entry_matches = [match for bits in entry_rows for match in bits.row.matches]
         self.excludes = definition.excludes
         self.exclusions = _exclusions(self.rows)
         self.breadth = len(definition.breakdown_properties)

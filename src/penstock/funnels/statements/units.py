@@ -192,7 +192,9 @@ def conditions_on(plan: Plan, units: UnitConditions) -> tuple[dict[str, str], st
     n = len(plan.steps)
     relations: dict[str, str] = {}
     conditions = [in_cohort_filter(plan)]
-    if units.step is not None:
+    if units.step is not None and units.option is not None and plan.definition.in_any_order:
+        conditions.append(plan.overlaps("chosen", plan.steps[units.step - 1].each[units.option]))
+    elif units.step is not None:
         furthest = units.outcome not in (None, Outcome.COMPLETED)
         conditions.append(f"reached {'=' if furthest else '>='} {units.step}")
         step = plan.steps[units.step - 1]
@@ -288,7 +290,7 @@ def possible_entries(
     sql = f"""
         SELECT roundDown(ts, {edges}) AS bucket, min(ts) AS first_ms, max(ts) AS last_ms
         FROM ({matched_events(plan)})
-        WHERE unit != 0 AND {plan.overlaps("mask", plan.steps[0].all)}{plan.may_enter()}
+        WHERE unit != 0 AND {plan.overlaps("mask", plan.entry_bits)}{plan.may_enter()}
         GROUP BY bucket ORDER BY bucket"""
     return Statement(sql, plan.binder.values)
 
