@@ -361,7 +361,10 @@ WITH
                 arrayFold(
                     (s, ts, seq, mask, own, same_ts, same_seq) -> CAST(
                         if(
-                            bitAnd(mask, {p11:Array(UInt64)}[s.reached + 1]) != 0,
+                            bitAnd(
+                                if(ts > s.last_ts, own, mask),
+                                {p11:Array(UInt64)}[s.reached + 1]
+                            ) != 0,
                             if(
                                 (
                                     (ts > s.last_ts)
@@ -373,65 +376,39 @@ WITH
                                 ),
                                 if(
                                     seq >= s.least,
-                                    if(
-                                        bitAnd(own, {p11:Array(UInt64)}[s.reached + 1]) != 0,
-                                        tuple(
-                                            s.reached + 1,
-                                            ts,
-                                            seq,
-                                            if(seq = 18446744073709551615, s.least, seq + 1),
-                                            s.skips,
-                                            0,
-                                            0,
-                                            s.ties + if(
-                                                seq = 18446744073709551615,
-                                                s.early * same_ts,
-                                                s.early_same * same_seq
-                                            ),
-                                            bitOr(
-                                                s.chosen,
-                                                if(
-                                                    0,
-                                                    bitAnd(own, {p11:Array(UInt64)}[s.reached + 1]),
-                                                    toUInt64(
+                                    tuple(
+                                        s.reached + 1,
+                                        ts,
+                                        seq,
+                                        if(seq = 18446744073709551615, s.least, seq + 1),
+                                        s.skips,
+                                        0,
+                                        0,
+                                        s.ties + if(
+                                            seq = 18446744073709551615,
+                                            s.early * same_ts,
+                                            s.early_same * same_seq
+                                        ),
+                                        bitOr(
+                                            s.chosen,
+                                            if(
+                                                0,
+                                                bitAnd(own, {p11:Array(UInt64)}[s.reached + 1]),
+                                                toUInt64(
+                                                    bitAnd(
                                                         bitAnd(
+                                                            own,
+                                                            {p11:Array(UInt64)}[s.reached + 1]
+                                                        ),
+                                                        bitNot(
                                                             bitAnd(
                                                                 own,
                                                                 {p11:Array(UInt64)}[s.reached + 1]
-                                                            ),
-                                                            bitNot(
-                                                                bitAnd(
-                                                                    own,
-                                                                    {
-                                                                        p11:Array(UInt64)
-                                                                    }[s.reached + 1]
-                                                                ) - toUInt64(1)
-                                                            )
+                                                            ) - toUInt64(1)
                                                         )
                                                     )
                                                 )
                                             )
-                                        ),
-                                        tuple(
-                                            s.reached,
-                                            s.last_ts,
-                                            s.last_seq,
-                                            s.least,
-                                            s.skips,
-                                            (s.early_same * same_seq) + (
-                                                bitAnd(
-                                                    mask,
-                                                    {p12:Array(UInt64)}[s.reached + 2]
-                                                ) != 0
-                                            ),
-                                            (s.early * same_ts) + (
-                                                bitAnd(
-                                                    mask,
-                                                    {p12:Array(UInt64)}[s.reached + 2]
-                                                ) != 0
-                                            ),
-                                            s.ties,
-                                            s.chosen
                                         )
                                     ),
                                     tuple(
@@ -488,20 +465,11 @@ WITH
                     followers.seq,
                     followers.mask,
                     served_masks,
+                    arrayMap(change_0 -> (change_0 = 0), arrayDifference(followers.ts)),
                     arrayMap(
-                        (now, previous) -> (now = previous),
-                        followers.ts,
-                        arrayPopBack(arrayPushFront(followers.ts, followers.ts[1]))
-                    ),
-                    arrayMap(
-                        (now, previous) -> (now = previous),
-                        arrayZip(followers.ts, followers.seq),
-                        arrayPopBack(
-                            arrayPushFront(
-                                arrayZip(followers.ts, followers.seq),
-                                arrayZip(followers.ts, followers.seq)[1]
-                            )
-                        )
+                        (change_0, change_1) -> ((change_0 = 0) AND (change_1 = 0)),
+                        arrayDifference(followers.ts),
+                        arrayDifference(followers.seq)
                     ),
                     CAST(
                         (
@@ -528,7 +496,7 @@ WITH
                 SELECT
                     *,
                     if(
-                        arrayCount(same -> same, same_order) <= 1,
+                        arraySum(same_order) <= 1,
                         followers.mask,
                         arrayFlatten(
                             arrayMap(
@@ -562,34 +530,18 @@ WITH
                                                     'argMinIf',
                                                     arrayEnumerate(run),
                                                     arrayMap(
-                                                        x -> if(
-                                                            x.seq = 18446744073709551615,
-                                                            CAST(
-                                                                tuple(
-                                                                    toUInt8((bitTest(x.mask, 3))),
-                                                                    toUInt64(
-                                                                        bitAnd(
-                                                                            bitAnd(
-                                                                                x.mask,
-                                                                                toUInt64(6)
-                                                                            ),
-                                                                            bitNot(
-                                                                                bitAnd(
-                                                                                    x.mask,
-                                                                                    toUInt64(6)
-                                                                                ) - toUInt64(1)
-                                                                            )
-                                                                        )
-                                                                    ),
-                                                                    x.rank.3,
-                                                                    x.rank.4
-                                                                ),
-                                                                'Tuple(UInt8, UInt64, UInt64, UInt8)'
+                                                        x -> tuple(
+                                                            toUInt8((bitTest(x.mask, 3))),
+                                                            bitAnd(
+                                                                bitAnd(x.mask, toUInt64(6)),
+                                                                bitNot(
+                                                                    bitAnd(
+                                                                        x.mask,
+                                                                        toUInt64(6)
+                                                                    ) - toUInt64(1)
+                                                                )
                                                             ),
-                                                            CAST(
-                                                                (0, 0, 0, 0),
-                                                                'Tuple(UInt8, UInt64, UInt64, UInt8)'
-                                                            )
+                                                            bitAnd(x.mask, toUInt64(15))
                                                         ),
                                                         run
                                                     ),
@@ -611,14 +563,9 @@ WITH
                     SELECT
                         *,
                         arrayMap(
-                            (now, previous) -> (now = previous),
-                            arrayZip(followers.ts, followers.seq),
-                            arrayPopBack(
-                                arrayPushFront(
-                                    arrayZip(followers.ts, followers.seq),
-                                    arrayZip(followers.ts, followers.seq)[1]
-                                )
-                            )
+                            (change_0, change_1) -> ((change_0 = 0) AND (change_1 = 0)),
+                            arrayDifference(followers.ts),
+                            arrayDifference(followers.seq)
                         ) AS same_order
                     FROM
                     (
@@ -729,73 +676,90 @@ WITH
                                             (
                                                 SELECT
                                                     unit,
-                                                    arraySort(
-                                                        groupArray(
-                                                            CAST(
-                                                                (
-                                                                    ts,
-                                                                    seq,
-                                                                    if(
-                                                                        seq = 18446744073709551615,
-                                                                        CAST(
-                                                                            tuple(
-                                                                                toUInt8(
-                                                                                    (
-                                                                                        bitAnd(
-                                                                                            mask,
-                                                                                            6
-                                                                                        ) != 0
-                                                                                    ) + (bitTest(
-                                                                                        mask,
-                                                                                        3
-                                                                                    ))
-                                                                                ),
-                                                                                toUInt64(
-                                                                                    bitAnd(
-                                                                                        bitAnd(
-                                                                                            mask,
-                                                                                            toUInt64(
-                                                                                                1
-                                                                                            )
-                                                                                        ),
-                                                                                        bitNot(
-                                                                                            bitAnd(
-                                                                                                mask,
-                                                                                                toUInt64(
-                                                                                                    1
-                                                                                                )
-                                                                                            ) - toUInt64(1)
-                                                                                        )
-                                                                                    )
-                                                                                ),
-                                                                                bitAnd(
-                                                                                    mask,
-                                                                                    toUInt64(15)
-                                                                                ),
-                                                                                coarse
-                                                                            ),
-                                                                            'Tuple(UInt8, UInt64, UInt64, UInt8)'
-                                                                        ),
-                                                                        CAST(
-                                                                            (0, 0, 0, 0),
-                                                                            'Tuple(UInt8, UInt64, UInt64, UInt8)'
-                                                                        )
-                                                                    ),
-                                                                    event_id,
-                                                                    mask,
-                                                                    CAST([key_1], 'Array(UInt64)'),
-                                                                    invalid,
-                                                                    visitor
-                                                                ),
-                                                                'Tuple(ts Int64, seq UInt64, rank Tuple(UInt8, UInt64, UInt64, UInt8), event_id String, mask UInt64, keys Array(UInt64), invalid UInt8, visitor UInt64)'
-                                                            )
-                                                        )
-                                                    ) AS events,
                                                     arraySlice(events, 1, 100000) AS history,
                                                     length(events) > 100000 AS has_more_events
-                                                FROM complex_events
-                                                WHERE unit != 0
-                                                GROUP BY unit
+                                                FROM
+                                                (
+                                                    SELECT
+                                                        unit,
+                                                        if(
+                                                            length(
+                                                                arrayCompact(events.ts)
+                                                            ) < length(events),
+                                                            arraySort(
+                                                                x -> (
+                                                                    x.ts,
+                                                                    (
+                                                                        x.seq,
+                                                                        if(
+                                                                            x.seq = 18446744073709551615,
+                                                                            '',
+                                                                            x.event_id
+                                                                        ),
+                                                                        tuple(
+                                                                            toUInt8(
+                                                                                (
+                                                                                    bitAnd(
+                                                                                        x.mask,
+                                                                                        6
+                                                                                    ) != 0
+                                                                                ) + (bitTest(
+                                                                                    x.mask,
+                                                                                    3
+                                                                                ))
+                                                                            ),
+                                                                            bitAnd(
+                                                                                bitAnd(
+                                                                                    x.mask,
+                                                                                    toUInt64(1)
+                                                                                ),
+                                                                                bitNot(
+                                                                                    bitAnd(
+                                                                                        x.mask,
+                                                                                        toUInt64(1)
+                                                                                    ) - toUInt64(1)
+                                                                                )
+                                                                            ),
+                                                                            bitAnd(
+                                                                                x.mask,
+                                                                                toUInt64(15)
+                                                                            )
+                                                                        ),
+                                                                        x.event_id
+                                                                    )
+                                                                ),
+                                                                events
+                                                            ),
+                                                            events
+                                                        ) AS events
+                                                    FROM
+                                                    (
+                                                        SELECT
+                                                            unit,
+                                                            arraySort(
+                                                                groupArray(
+                                                                    CAST(
+                                                                        (
+                                                                            ts,
+                                                                            seq,
+                                                                            event_id,
+                                                                            mask,
+                                                                            CAST(
+                                                                                [key_1],
+                                                                                'Array(UInt64)'
+                                                                            ),
+                                                                            invalid,
+                                                                            visitor
+                                                                        ),
+                                                                        'Tuple(ts Int64, seq UInt64, event_id String, mask UInt64, keys Array(UInt64), invalid UInt8, visitor UInt64)'
+                                                                    )
+                                                                )
+                                                            ) AS events
+                                                        FROM complex_events
+                                                        WHERE unit != 0
+                                                        GROUP BY unit
+                                                    )
+                                                )
                                             )
                                         )
                                     )
@@ -805,6 +769,7 @@ WITH
                         )
                     )
                 )
+                SETTINGS short_circuit_function_evaluation = 'enable'
             )
             SETTINGS short_circuit_function_evaluation = 'disable'
         )

@@ -37,6 +37,7 @@ from penstock.http.cors import OpenRoutes
 from penstock.http.direct import DirectRoutes
 from penstock.http.handlers import Objects
 from penstock.http.problems import EXCEPTION_HANDLERS
+from penstock.identity.profiles.service import PersonNames
 from penstock.jobs import plugin as jobs_room
 from penstock.jobs.service import forget_responses
 from penstock.links import plugin as links_room
@@ -142,10 +143,12 @@ def build_services(
     segment = segment_room.build(core, accounts, events)
     wait_until_shipped = events.shipper.wait_until_shipped
     links = links_room.build(core, accounts, events)
+    people = PersonNames(database, accounts.limits)
     funnels = funnels_room.build(
         core,
         accounts,
         wait_until_shipped=wait_until_shipped,
+        read_people=people.read,
         read_gaps=events.gaps,
         read_lost_events=events.quarantine.lost_on_devices,
         read_slugs=links.links.slugs,
@@ -157,6 +160,7 @@ def build_services(
     activity = activity_room.build(
         core,
         accounts,
+        people,
         wait_until_shipped=wait_until_shipped,
         read_other_rooms=_READ_PERSON,
         read_lost_events=events.quarantine.lost_on_devices,

@@ -214,6 +214,7 @@ def test_a_visitor_known_from_identify_alone_has_no_times(workspace):
     assert page == {
         "visitorId": "v",
         "userId": "ann",
+        "person": "ann",
         "websiteId": None,
         "events": 0,
         "firstEventAt": None,

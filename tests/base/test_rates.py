@@ -20,4 +20,12 @@ def test_the_text_of_a_rate_is_rounded_once(part, whole, text):
 
 
 def test_a_fall_has_the_same_points_as_a_rise():
-    assert (points(0.0625), points(-0.0625)) == ("6.3", "-6.3")
+    assert (points(0.0625), points(-0.0625)) == ("6.3", "−6.3")
+
+
+@cases(
+    ("difference", "text"),
+    [(0.098, "+9.8"), (-0.098, "−9.8"), (0.0, "0.0"), (0.0001, "0.0"), (-0.0001, "0.0")],
+)
+def test_a_signed_difference_has_a_plus_or_a_minus_sign_unless_it_rounds_to_zero(difference, text):
+    assert points(difference, signed=True) == text

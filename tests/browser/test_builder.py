@@ -864,7 +864,7 @@ def test_the_picker_of_a_filter_lists_traits_and_first_time(own_shop, own_builde
         {"property": "$trait.tier", "operator": "equals", "value": "gold"},
         {"property": "$first_time", "operator": "is_true", "value": ""},
     ]
-    page.get_by_role("group").filter(has_text="Break down by").locator("summary").click()
+    page.get_by_role("group").filter(has_text="Break down").locator("summary").click()
     page.locator("[data-key]").first.fill("tier")
     expect(suggestions.get_by_role("option")).to_have_text(["Trait $trait.tier string 1"])
 

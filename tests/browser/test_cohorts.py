@@ -64,3 +64,32 @@ def test_the_people_behind_a_number_become_a_filter(signed_in, account, funnel, 
     confirm(page, "Delete")
     expect(page.get_by_text("No cohorts yet")).to_be_visible()
     assert_accessible(page)
+
+
+def test_a_search_finds_cohorts_of_all_pages_and_keeps_the_field(signed_in, account, website):
+    client, page = account.client, signed_in
+    plans = [f"plan {number:02}" for number in range(25)]
+    for plan in plans:
+        track(client, website, visitorId=plan, name="started", properties={"plan": plan})
+    body = FUNNEL | {"breakdownProperties": ["plan"]}
+    funnel = create(client, "/api/funnels", body)["id"]
+    results = f"/api/funnels/{funnel}/results"
+    eventually(lambda: client.get(results).json()["aggregate"]["entered"] == len(plans))
+    page.goto(f"/funnels/{funnel}?timezone=UTC&period=all&show=cohorts")
+    rows = page.locator("#cohorts tbody td.main")
+    expect(rows).to_have_count(20)
+    search = page.get_by_role("searchbox", name="Find cohorts by value")
+    search.press_sequentially("PLAN 24", delay=20)
+    expect(rows).to_have_text(["plan 24"])
+    expect(search).to_be_focused()
+    expect(search).to_have_value("PLAN 24")
+    expect(page.locator("#entered")).to_have_text("25")
+    assert parse_qs(urlsplit(page.url).query)["search"] == ["PLAN 24"]
+    assert_accessible(page)
+    page.reload()
+    expect(rows).to_have_text(["plan 24"])
+    expect(page.locator("#entered")).to_have_text("25")
+    search.fill("none of them")
+    expect(page.get_by_text("No value contains “none of them”.")).to_be_visible()
+    search.fill("")
+    expect(rows).to_have_count(20)

@@ -106,14 +106,14 @@ def test_the_verdict_is_that_of_the_api_and_links_to_what_shows_it(report, api, 
         params={"startAt": query["startAt"], "endAt": query["endAt"]},
     ).json()
     verdict = page.locator("#verdict")
-    for sentence in answer["sentences"]:
+    for sentence in answer["sentences"][1:]:  # the rate stands beside them
         expect(verdict).to_contain_text(sentence["text"])
     badge = page.get_by_text("Largest loss", exact=True)
     expect(badge).to_have_count(1)
     expect(
         page.locator(f"#step-{answer['largestLoss']}").get_by_text("Largest loss")
     ).to_be_visible()
-    verdict.get_by_text("is ahead of").click()
+    verdict.get_by_text("better than").click()
     loaded(page)
     expect(page.locator("#tab-compare")).to_have_attribute("aria-current", "page")
     assert query_of(page)["show"] == "compare"
@@ -154,31 +154,42 @@ def test_the_numbers_are_those_of_the_api(report, api, bars):
     assert number(page.locator("#step-3 .diagnostic")) == row["units"]
 
 
-def test_small_bars_of_cohorts_show_who_may_still_reach_a_step(report, api, page):
-    report("show=cohorts")
-    cohort = api("#detail")["cohorts"]["data"][0]
-    may_reach, expected = 0, []
-    for step in cohort["steps"]:
-        expected.append([step["count"] / cohort["entered"], may_reach / cohort["entered"]])
-        may_reach += step["pending"]
-    bars = page.locator(".columns-of-steps").first
-    shown = [
-        [float(height) / 24 for height in (reached, pending)]
-        for reached, pending in zip(
-            *(
-                bars.locator(f".{kind}").evaluate_all(
-                    "(parts) => parts.map((part) => part.getAttribute('height'))"
-                )
-                for kind in ("reached", "pending")
-            ),
-            strict=True,
+def shares_of_bars(page, step):
+    """The widths of a step's bars by the name of their cohort, as shares."""
+    bars = page.locator(f"#step-{step} .segment-bar")
+    return {
+        bar.get_attribute("title").partition(":")[0]: float(
+            bar.locator("rect").get_attribute("width").rstrip("%")
         )
-    ]
-    assert shown == [pytest.approx(step, abs=0.001) for step in expected]
+        / 100
+        for bar in bars.all()
+    }
+
+
+def test_the_boxes_of_cohorts_choose_their_bars_whose_colours_stay(report, api, page):
+    report("show=cohorts&breakdown=plan")
+    cohorts = {row["label"]["plan"]: row for row in api("#detail")["cohorts"]["data"]}
+    expected = {name: cohort["steps"][1]["settledFromStart"] for name, cohort in cohorts.items()}
+    assert shares_of_bars(page, 2) == pytest.approx(expected, abs=0.0001)
+    first, second = list(cohorts)[:2]
+    colour = page.locator(".segment-bar", has_text=second).first.locator("rect")
+    before = colour.get_attribute("class")
+    page.get_by_label(f"Show the bars of {first}").uncheck()
+    expect(page.locator("#step-2 .segment-bar")).to_have_count(len(expected) - 1)
+    del expected[first]
+    assert shares_of_bars(page, 2) == pytest.approx(expected, abs=0.0001)
+    page.reload()
+    loaded(page)
+    assert shares_of_bars(page, 2) == pytest.approx(expected, abs=0.0001)
+    assert colour.get_attribute("class") == before
+    expect(page.get_by_label(f"Show the bars of {first}")).not_to_be_checked()
+    page.locator("#step-2 .segment-bar", has_text=second).click()
+    assert json.loads(query_of(page)["cohort"]) == {"plan": second}
+    assert query_of(page)["step"] == "2"
 
 
 def test_bars_add_up_to_the_whole_and_show_pending_units(report, api):
-    page = report("bars=steps")
+    page = report("bars=steps&breakdown=")
     steps = api("#overview")["aggregate"]["steps"]
     widths = {
         rect.get_attribute("class"): float(rect.get_attribute("width").rstrip("%"))
@@ -189,7 +200,7 @@ def test_bars_add_up_to_the_whole_and_show_pending_units(report, api):
     assert widths["pending"] == pytest.approx(100 * steps[0]["pending"] / before, abs=0.01)
     assert widths["dropped"] == pytest.approx(100 * steps[0]["droppedOff"] / before, abs=0.01)
     assert sum(widths.values()) == pytest.approx(100, abs=0.01)
-    page.get_by_role("link", name="Overall").click()
+    page.get_by_role("link", name="Compare each step with the first").click()
     expect(page.locator("#step-4 .bar .reached")).to_have_attribute(
         "width", f"{100 * steps[3]['count'] / before:.4f}%"
     )
@@ -205,7 +216,7 @@ def test_the_address_restores_period_filter_page_and_sorting(report, api, page):
     cohorts = api("#detail")["cohorts"]
     assert (cohorts["total"], cohorts["page"]) == (3, 2)
     rows = page.locator("#detail tbody tr")
-    assert [number(row.locator("td").nth(2)) for row in rows.all()] == [
+    assert [number(row.locator("td").nth(3)) for row in rows.all()] == [
         cohort["entered"] for cohort in cohorts["data"]
     ]
     expect(page.get_by_role("link", name="90 days")).to_have_attribute("aria-current", "true")
@@ -444,7 +455,7 @@ def test_menus_ask_a_question_that_the_address_restores_and_the_builder_saves(
         {"property": "plan", "operator": "equals", "value": "pro"}
     ]
     expect(signed_in.locator(".chips")).to_contain_text("plan equals pro")
-    signed_in.locator("summary", has_text="Break down by").click()
+    signed_in.locator("summary", has_text="Break down").click()
     assert_accessible(signed_in)
     form = signed_in.locator("[data-asks=breakdown]")
     form.get_by_label("Property 1").fill("plan")
@@ -554,10 +565,10 @@ def test_the_keyboard_alone_filters_sorts_and_reads(report, page):
 
 
 @pytest.mark.full("other widths")
-def test_tables_end_with_the_bars_and_words_do_not_break(report, page):
+def test_tables_end_with_the_figures_and_words_do_not_break(report, page):
     report("show=cohorts")
     page.set_viewport_size({"width": 1440, "height": 900})
-    bar = page.locator("#step-1 .bar").bounding_box()
+    bar = page.locator("#step-1 .step-figures").bounding_box()
     cell = page.locator("#detail thead th").last.evaluate(
         "(cell) => cell.getBoundingClientRect().right"
         " - parseFloat(getComputedStyle(cell).paddingRight)"
@@ -716,13 +727,15 @@ def test_a_report_is_compared_from_its_menu(report, api, page):
     page.get_by_text("Compare", exact=True).first.click()
     follow(page, page.get_by_role("link", name="Previous period"))
     assert query_of(page)["compare"] == "previous"
-    card = page.locator("#periods")
-    expect(card.get_by_role("heading", name=re.compile("^Compared with"))).to_be_visible()
-    expect(card.locator("#periods-summary")).to_have_text(api("#periods")["summary"])
-    expect(card.locator("#periods-trend svg.drawing[role=img]")).to_be_visible()
+    expect(page.locator("#compared")).to_contain_text("Compared with")
+    summary = api("#overview")["summary"]
+    change = re.search(r"([\d.]+ points (?:up|down)|not clearly different)", summary)[1]
+    expect(page.locator("#verdict")).to_contain_text(re.compile(change, re.IGNORECASE))
+    expect(page.locator("#step-2 .mark").first).to_be_attached()
     assert_accessible(page)
-    follow(page, card.get_by_role("link", name="Do not compare"))
-    expect(page.locator("#periods")).to_have_count(0)
+    page.get_by_text("Compare", exact=True).first.click()
+    follow(page, page.get_by_role("link", name="Do not compare"))
+    expect(page.locator("#compared")).to_have_count(0)
 
 
 @pytest.mark.full("another width")
@@ -730,15 +743,10 @@ def test_on_a_small_screen_compared_figures_are_side_by_side(report):
     report_page = report("period=settled&compare=previous&show=compare")
     report_page.set_viewport_size({"width": 390, "height": 900})
     for row, labels in (
-        ("#periods .changed tr:nth-child(2)", ("Reached", "Of settled", "Difference")),
-        ("#periods .changed tr:nth-child(2)", ("Of previous step", "Difference")),
         ("#detail .compared tr:nth-child(2)", ("Conversion rate", "Difference", "Corrected p")),
     ):
         cells = report_page.locator(row).first
-        boxes = [
-            cells.locator(f'[data-label="{label}"]').nth(int("step" in labels[0] and at > 0))
-            for at, label in enumerate(labels)
-        ]
+        boxes = [cells.locator(f'[data-label="{label}"]').first for label in labels]
         tops = [box.bounding_box()["y"] for box in boxes]
         assert max(tops) - min(tops) <= 1
     assert_fits(report_page)

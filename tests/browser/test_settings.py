@@ -5,6 +5,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import confirm
 from tests.browser.watching import assert_accessible
+from tests.waiting import eventually
 
 
 def test_a_key_is_shown_once_works_and_can_be_revoked(signed_in, account):
@@ -84,23 +85,41 @@ def test_an_app_is_added_changed_checked_and_deleted(signed_in, account):
 def test_limits_of_the_workspace_are_kept_and_cleared(signed_in, account, watch):
     signed_in.goto("/settings/workspace")
     seconds = signed_in.get_by_label("Maximum time (seconds)")
+    save = signed_in.locator("form", has=seconds).get_by_role("button", name="Save")
     seconds.fill("1000")
-    signed_in.get_by_role("button", name="Save", exact=True).click()
+    save.click()
     expect(signed_in.get_by_text("Must be at most 60")).to_be_visible()
     watch.allow("422")
     seconds.fill("12.5")
-    signed_in.get_by_role("button", name="Save", exact=True).click()
+    save.click()
     expect(signed_in.get_by_text("Saved.")).to_be_visible()
     assert account.client.get("/api/settings/workspace").json()["queryTimeoutSeconds"] == 12.5
     signed_in.reload()
     expect(seconds).to_have_value("12.5")
     megabytes = signed_in.get_by_label("Maximum memory (MB)")
     megabytes.fill("512")
-    signed_in.get_by_role("button", name="Save", exact=True).click()
+    save.click()
     expect(signed_in.get_by_text("Saved.")).to_be_visible()
     assert account.client.get("/api/settings/workspace").json()["queryMemoryBytes"] == 2**29
     signed_in.reload()
     expect(megabytes).to_have_value("512")
+
+
+def test_people_are_named_by_the_trait_that_the_workspace_chose(signed_in, account):
+    signed_in.goto("/settings/workspace")
+    trait = signed_in.get_by_label("Show people by")
+    save = signed_in.locator("form", has=trait).get_by_role("button", name="Save")
+    for typed, stored in (("email", "email"), ("", None)):
+        trait.fill(typed)
+        save.click()
+        expect(signed_in.get_by_text("Saved.").first).to_be_visible()
+        eventually(
+            lambda stored=stored: (
+                account.client.get("/api/settings/workspace").json()["personTrait"] == stored
+            )
+        )
+        signed_in.reload()
+        expect(trait).to_have_value(typed)
 
 
 def test_the_workspace_is_renamed_and_an_empty_name_is_an_error_at_its_field(

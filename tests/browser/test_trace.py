@@ -81,7 +81,9 @@ def test_each_decision_stands_in_words_at_its_event(traced):
         "Skipped: sequence number 1 is not greater than 2, the last accepted."
     )
     expect(page.locator("#event-4")).to_contain_text("Step 2")
-    expect(page.get_by_label("Summary")).to_contain_text("Dropped off")
+    reason = page.get_by_label("Summary").get_by_role("heading")
+    expect(reason).to_have_text(re.compile("^Dropped: no paid until .*, when the window ended$"))
+    expect(page.get_by_label("Summary").locator("dd").first).to_have_text("ada")
     expect(page.get_by_label("Summary")).to_contain_text("step 2 of 3, address")
     expect(page.get_by_text("has a different plan")).to_be_visible()
     details = page.locator("#event-2 summary")

@@ -212,7 +212,10 @@ def test_a_mapping_that_is_not_complete_is_an_error_that_names_what_is_missing(t
     table.write_text("a,b\n1,2\n")
     for text, advice in (
         ("columns = [", "is not TOML"),
-        ('columns = [{ column = "a", use = "user" }]', "No column has the use time"),
+        (
+            'columns = [{ column = "a", use = "user" }]',
+            "Choose the column with the time of the event",
+        ),
         ('columns = [{ column = "a", use = "person" }]', "columns[0].use: Must be"),
     ):
         mapping.write_text(text)

@@ -172,7 +172,7 @@ def test_a_whole_comparison(scene: Scene) -> None:
         "websiteId": None,
         "asked": None,
         "property": "variant",
-        "summary": "variant = new is ahead of old by 20.0 points (95%: 5.2 to 33.4).",
+        "summary": "variant = new converts 20.0 points better than old (95%: 5.2 to 33.4).",
         "baseline": {"cohort": {"variant": "old"}, "label": {"variant": "old"}},
         "confidenceLevel": 0.95,
         "total": 2,
@@ -337,13 +337,13 @@ def _clear(low: float, difference: float, high: float) -> Comparison:
         (
             [("b", _clear(0.04, 0.08, 0.12))],
             4,
-            "ad = b is ahead of a by 8.0 points (95%: 4.0 to 12.0).",
+            "ad = b converts 8.0 points better than a (95%: 4.0 to 12.0).",
         ),
         (
             [("b", _clear(0.04, 0.08, 0.12)), (None, _clear(-0.3, -0.2, -0.1))],
             4,
-            "ad = Unknown is behind a by 20.0 points (95%: 10.0 to 30.0). 1 other value differs "
-            "clearly from a as well.",
+            "ad = Unknown converts 20.0 points worse than a (95%: 10.0 to 30.0). 1 other value "
+            "differs clearly from a as well.",
         ),
     ],
 )
@@ -375,7 +375,7 @@ def test_open_windows_cause_a_warning_and_limit_the_final_rate(
     ]
     record = compare(scene, funnel_id)
     assert record["warnings"] == []
-    assert record["summary"] == "variant = b is behind a by 25.0 points (95%: 2.4 to 43.9)."
+    assert record["summary"] == "variant = b converts 25.0 points worse than a (95%: 2.4 to 43.9)."
 
 
 def test_a_comparison_accepts_period_website_and_revision(scene: Scene) -> None:

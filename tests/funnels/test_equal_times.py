@@ -202,7 +202,7 @@ def test_a_report_whose_units_fail_by_equal_times_names_the_way_out(scene: Scene
         ]
 
     [note] = notes()
-    assert note.startswith("3 visitors of 4 have events at equal times, whose order nothing")
+    assert note.startswith("3 visitors of 4 have events with equal times, so their order is")
     assert note.endswith("(equalTimes: inStepOrder).")
     assert notes(equalTimes="inStepOrder") == []
     [note] = notes(countingUnit="attempt", attemptProperty="attempt")
@@ -210,6 +210,6 @@ def test_a_report_whose_units_fail_by_equal_times_names_the_way_out(scene: Scene
     for number in range(26):
         scene.story("0/A", visitor=f"other-{number}", attempt=f"other-{number}")
     [note] = notes()
-    assert note.startswith("3 visitors of 30 have events at equal times")
+    assert note.startswith("3 visitors of 30 have events with equal times")
     scene.story("0/A", visitor="last", attempt="last")
     assert notes() == [], "they cannot change the rate by a tenth"

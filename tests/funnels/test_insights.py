@@ -59,6 +59,27 @@ def test_trend_by_day_fills_gaps_and_sums_to_the_total(scene: Scene) -> None:
     assert not any(bucket["maturing"] or bucket["partial"] for bucket in record["data"])
 
 
+def test_a_trend_counts_the_loss_after_a_step(scene: Scene) -> None:
+    starting(scene, "2026-03-02T10:00:00+00:00")
+    stories = ["0/A", "1/A", "2/A 3/B", "4/A 5/B 6/C", f"{DAY_S}/A {DAY_S + 1}/B"]
+    for number, story in enumerate(stories):
+        scene.story(story, attempt=f"a{number}", plan="pro" if number % 2 else "free")
+    funnel_id = scene.attempts("A", "B", "C", breakdownProperties=["plan"])
+    period = {"startAt": "2026-03-02T00:00:00Z", "endAt": "2026-03-05T00:00:00Z"}
+
+    def lost(**query: Any) -> list[Any]:
+        return column(scene.report(funnel_id, "trend", **period, **query)["data"], "lost")
+
+    assert lost() == [None, None, None]
+    assert lost(step=1) == [2, 0, 0]
+    assert lost(step=2) == [1, 1, 0]
+    assert lost(step=1, cohort={"plan": "pro"}) == [1, 0, 0]
+    assert column(scene.report(funnel_id, "trend", step=2)["data"], "lost")[:2] == [1, 1]
+    steps = scene.results(funnel_id)["aggregate"]["steps"]
+    assert [sum(lost(step=number)) for number in (1, 2)] == column(steps, "droppedOff")[:2]
+    assert refused(scene, funnel_id, "trend", step=3) == ["step"]
+
+
 @cases(
     ("interval", "timezone", "begins", "entered"),
     [

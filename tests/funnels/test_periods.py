@@ -8,6 +8,7 @@ import pytest
 from tests.conftest import ShiftedClock
 from tests.funnels.answers import fields
 from tests.funnels.scenario import DAY_S, Json, Scene, pick
+from tests.records import ndjson, send_file
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
@@ -101,9 +102,9 @@ def test_the_summary_says_what_changed_and_at_which_step(scene: Scene, clock: Sh
     funnel = scene.attempts("A", "B", "C")
     adjacent = scene.period(102 * DAY_S, 104 * DAY_S)
     assert compare(scene, funnel, **adjacent)["summary"] == (
-        "80.0% of 100 settled attempts completed, 40.0 points more than in the 2 days before (95%: "
-        "26.8 to 51.2). The clearest change is from step 2 to 3: 80.0% continued, 40.0 points more "
-        "than in the 2 days before (95%: 26.8 to 51.2)."
+        "80.0% of 100 settled attempts completed, 40.0 points up from 40.0% in the 2 days before "
+        "(95%: 26.8 to 51.2). The clearest change is from step 2 to 3: 80.0% continued, 40.0 "
+        "points up from 40.0% in the 2 days before (95%: 26.8 to 51.2)."
     )
     assert compare(scene, funnel)["summary"] == (
         "Too few to compare: 0 attempts in this period and 100 in the earlier one. At least 30 are "
@@ -149,6 +150,25 @@ def test_events_that_arrived_late_are_noted(scene: Scene, clock: ShiftedClock) -
     scene.send_event(100 * DAY_S, "A")
     [note] = compare(scene, scene.attempts("A", "B"))["notes"]
     assert note.startswith("100% of the earlier period's events arrived more than an hour after")
+
+
+def test_a_history_that_was_sent_at_once_is_late_in_both_periods(
+    scene: Scene, clock: ShiftedClock
+) -> None:
+    wait_until(scene, clock, 120)
+    scene.send_event(100 * DAY_S, "A")
+    scene.send_event(110 * DAY_S, "A")
+    assert compare(scene, scene.attempts("A", "B"))["notes"] == []
+
+
+def test_imported_events_are_not_late(scene: Scene, clock: ShiftedClock) -> None:
+    wait_until(scene, clock, 120)
+    line = {"type": "event", "name": "A", "timestamp": scene.at(100 * DAY_S), "userId": "u-1"}
+    query = {"websiteId": scene.tenant.website_id}
+    send_file(scene.client, ndjson([line]), "application/x-ndjson", query, "done")
+    record = compare(scene, scene.funnel("A", "B", conversionWindowSeconds=DAY_S))
+    assert record["earlier"]["aggregate"]["entered"] == 1
+    assert record["notes"] == []
 
 
 def test_a_report_as_of_an_earlier_time_reads_no_later_event(scene: Scene) -> None:

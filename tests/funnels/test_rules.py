@@ -751,6 +751,36 @@ def test_cohorts_are_sorted_by_any_figure_and_paged_in_that_order(
     assert pages == [expected[:2], expected[2:]]
 
 
+SEARCHED_COHORTS: list[tuple[str, list[Any]]] = [
+    ("PRO", ["Pro 2", "pro 1"]),
+    ("ü", ["Grün"]),
+    ("unknown", [None]),
+    ("7", ["17", 7]),
+    ("true", [True]),
+    ("%", []),
+    ("sPro", []),  # not the tag of its type
+]
+
+
+def test_a_search_lists_cohorts_with_the_text_in_a_value_and_keeps_all_other_numbers(
+    scene: Scene, subtests: pytest.Subtests
+) -> None:
+    for number, plan in enumerate(["pro 1", "Pro 2", "Grün", None, 7, "17", True]):
+        values = {} if plan is None else {"plan": plan}
+        scene.story("0/A", attempt=f"a{number}", country="DE", **values)
+    funnel = scene.attempts("A", "B", breakdownProperties=["country", "plan"])
+    everything = scene.results(funnel)
+    for search, expected in SEARCHED_COHORTS:
+        with subtests.test(search):
+            report = scene.results(funnel, search=search)
+            plans = [row["cohort"]["plan"] for row in report["cohorts"]["data"]]
+            assert sorted(plans, key=str) == expected
+            assert report["cohorts"]["total"] == len(expected)
+            assert report["aggregate"] == everything["aggregate"]
+            assert report["dataQuality"] == everything["dataQuality"]
+    assert scene.results(funnel, search="de", pageSize=2)["cohorts"]["total"] == 7
+
+
 def test_rule21_a_saved_change_recalculates_retained_history(scene: Scene) -> None:
     funnel = scene.attempts("A", "B")
     scene.story("0/A 10/C")

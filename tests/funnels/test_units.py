@@ -56,6 +56,8 @@ def test_units_are_sorted_by_newest_entry(shop: Scene, funnel_id: str) -> None:
     assert head == (6, None, funnel_id, 1)
     assert page["data"][-1] == {
         "unit": "done",
+        "userId": None,
+        "person": None,
         "entryAt": shop.at(0),
         "windowEndsAt": shop.at(3600),
         "reached": 3,
@@ -218,6 +220,8 @@ def test_a_file_has_the_fields_of_the_list(shop: Scene, funnel_id: str) -> None:
         "row": "unit",
         "plan": "pro",
         "unit": "done",
+        "user_id": "",
+        "person": "",
         "entry_at": shop.at(0),
         "window_ends_at": shop.at(3600),
         "reached": "3",

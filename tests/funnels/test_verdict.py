@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.funnels.results.schema import DataQualityRecord, ResultsRecord
-from penstock.funnels.verdicts import largest_loss, verdict
+from penstock.funnels.verdicts import SentenceRecord, largest_loss, segments_of, verdict
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import DAY_S, HOUR_S, Json, Scene, column, pick
 
@@ -113,12 +113,18 @@ def named(names: tuple[str, ...], cases: dict[str, Any]) -> pytest.MarkDecorator
 
 
 def said(now: ResultsRecord, earlier: ResultsRecord | None = None) -> list[str]:
-    return [sentence.text for sentence in verdict(now, earlier, now.cohorts.data)]
+    return [sentence.text for sentence in verdict_of(now, earlier)]
+
+
+def verdict_of(now: ResultsRecord, earlier: ResultsRecord | None) -> list[SentenceRecord]:
+    cohorts = now.cohorts.data
+    segments = [] if earlier is None else segments_of(now, cohorts, earlier)
+    return verdict(now, earlier, cohorts, segments)
 
 
 BEFORE = ("2026-01-30T00:00:00.000Z", "2026-03-01T00:00:00.000Z")
 COMPLETED_62_OF_100 = "62.0% of 100 settled attempts completed."
-LOST_38 = "38 attempts dropped off between the two steps."
+LOST_38 = "38 attempts were lost on the way from step 1 to step 2."
 
 
 @named(
@@ -136,14 +142,14 @@ LOST_38 = "38 attempts dropped off between the two steps."
             report([1000, 900, 400, 350]),
             [
                 "35.0% of 1,000 settled attempts completed.",
-                "The largest loss is from step 2 to 3: 500 attempts.",
+                "The largest loss is from step 2 to step 3: 500 attempts.",
             ],
         ),
         "one lost": (
             report([1000, 999]),
             [
                 "99.9% of 1,000 settled attempts completed.",
-                "1 attempt dropped off between the two steps.",
+                "1 attempt was lost on the way from step 1 to step 2.",
             ],
         ),
         "no loss": (report([100, 100]), ["100.0% of 100 settled attempts completed."]),
@@ -170,12 +176,12 @@ def test_a_report_without_cohorts(now: ResultsRecord, expected: list[str]) -> No
         "fewer": (
             [1000, 620],
             report([1000, 700], period=BEFORE),
-            ", 8.0 points fewer than in the 30 days before (95%: 3.8 to 12.1).",
+            ", 8.0 points down from 70.0% in the 30 days before (95%: 3.8 to 12.1).",
         ),
         "more": (
             [1000, 700],
             report([1000, 620], period=BEFORE),
-            ", 8.0 points more than in the 30 days before (95%: 3.8 to 12.1).",
+            ", 8.0 points up from 62.0% in the 30 days before (95%: 3.8 to 12.1).",
         ),
         "no clear change": (
             [100, 62],
@@ -205,7 +211,8 @@ def test_the_change_against_the_period_before(
 ) -> None:
     entered, completed = reached
     rate = f"{completed / entered:.1%} of {entered:,} settled attempts completed"
-    assert said(report(reached), earlier)[0] == rate + change
+    now = report(reached, period=(str(earlier.period.end_at), "2026-05-01T00:00:00.000Z"))
+    assert said(now, earlier)[0] == rate + change
 
 
 Cohorts = list[tuple[Json, list[int]]]
@@ -231,23 +238,23 @@ PLANS = plans(basic=[500, 200], pro=[500, 400])
     {
         "most of the loss has one value": (
             PLANS,
-            "400 attempts dropped off between the two steps, mostly with plan = basic.",
+            "400 attempts were lost on the way from step 1 to step 2, mostly with plan = basic.",
         ),
         "the most frequent value loses no more than others": (
             plans(basic=[900, 540], pro=[100, 60]),
-            "400 attempts dropped off between the two steps.",
+            "400 attempts were lost on the way from step 1 to step 2.",
         ),
         "no value has more than half of the loss": (
             plans(basic=[100, 0], pro=[450, 300], max=[450, 300]),
-            "400 attempts dropped off between the two steps.",
+            "400 attempts were lost on the way from step 1 to step 2.",
         ),
         "the others are too few": (
             plans(basic=[971, 571], pro=[29, 29]),
-            "400 attempts dropped off between the two steps.",
+            "400 attempts were lost on the way from step 1 to step 2.",
         ),
         "a missing value": (
             [({"plan": None}, [500, 200]), ({"plan": "pro"}, [500, 400])],
-            "400 attempts dropped off between the two steps, mostly with plan = Unknown.",
+            "400 attempts were lost on the way from step 1 to step 2, mostly with plan = Unknown.",
         ),
         "cohorts of two properties are added up": (
             [
@@ -256,7 +263,7 @@ PLANS = plans(basic=[500, 200], pro=[500, 400])
                 ({"plan": "pro", "ad": "a"}, [250, 200]),
                 ({"plan": "pro", "ad": "b"}, [250, 200]),
             ],
-            "400 attempts dropped off between the two steps, mostly with plan = basic.",
+            "400 attempts were lost on the way from step 1 to step 2, mostly with plan = basic.",
         ),
     },
 )
@@ -270,18 +277,18 @@ def test_what_most_of_the_loss_has_in_common(cohorts: Cohorts, expected: str) ->
     {
         "ahead": (
             variants([600, 300], [500, 300]),
-            ["variant = b is ahead of a by 10.0 points (95%: 4.1 to 15.8)."],
+            ["variant = b converts 10.0 points better than a (95%: 4.1 to 15.8)."],
         ),
         "behind": (
             variants([600, 360], [500, 250]),
-            ["variant = b is behind a by 10.0 points (95%: 4.1 to 15.8)."],
+            ["variant = b converts 10.0 points worse than a (95%: 4.1 to 15.8)."],
         ),
         "not clear": (variants([600, 300], [500, 270]), []),
         "not clear among many": (variants([600, 300], [500, 290], *[[500, 250]] * 20), []),
         "too few": (variants([600, 300], [29, 29]), []),
         "typed values": (
             [({"variant": 1}, [600, 300]), ({"variant": True}, [500, 400])],
-            ["variant = true is ahead of 1 by 30.0 points (95%: 24.5 to 35.2)."],
+            ["variant = true converts 30.0 points better than 1 (95%: 24.5 to 35.2)."],
         ),
     },
 )
@@ -290,10 +297,92 @@ def test_a_clear_difference_between_values(cohorts: Cohorts, expected: list[str]
     assert said(report(total, cohorts=cohorts))[2:] == expected
 
 
+@named(
+    ("reached", "before", "expected"),
+    {
+        "one step has most of it": (
+            [1000, 800, 400],
+            [1000, 820, 615],
+            "Most of it is from step 2 to step 3, 25.0 points down.",
+        ),
+        "several steps have it": (
+            [1000, 800, 600, 470],
+            [1000, 860, 720, 620],
+            "The largest part of it is from step 2 to step 3, 8.7 points down.",
+        ),
+        "a step that changed otherwise": (
+            [1000, 700, 690],
+            [1000, 800, 450],
+            "Most of it is from step 2 to step 3, 42.3 points up.",
+        ),
+        "nobody completed": (
+            [1000, 700, 0],
+            [1000, 700, 450],
+            "The largest loss is from step 2 to step 3: 700 attempts.",
+        ),
+        "no clear change": (
+            [1000, 700, 450],
+            [1000, 710, 445],
+            "The largest loss is from step 1 to step 2: 300 attempts.",
+        ),
+        "two steps": (
+            [1000, 500],
+            [1000, 700],
+            "500 attempts were lost on the way from step 1 to step 2.",
+        ),
+    },
+)
+def test_a_clear_change_names_the_step_with_the_largest_part_of_it(
+    reached: list[int], before: list[int], expected: str
+) -> None:
+    assert said(report(reached), report(before, period=BEFORE))[1] == expected
+
+
+@named(
+    ("now", "before", "expected"),
+    {
+        "one value moved": (
+            plans(basic=[500, 340], pro=[500, 150]),
+            plans(basic=[500, 350], pro=[500, 250]),
+            ["plan = pro fell by 20.0 points (95%: 14.0 to 25.8); the others are not clearly "
+            "different."],
+        ),
+        "the others moved less": (
+            plans(basic=[500, 300], pro=[500, 150]),
+            plans(basic=[500, 350], pro=[500, 300]),
+            ["plan = pro fell by 30.0 points (95%: 24.0 to 35.7); the others fell by 10.0 points."],
+        ),
+        "a missing value rose": (
+            [({"plan": None}, [500, 400]), ({"plan": "pro"}, [500, 250])],
+            [({"plan": None}, [500, 250]), ({"plan": "pro"}, [500, 250])],
+            ["plan = Unknown rose by 30.0 points (95%: 24.3 to 35.5); the others are not clearly "
+            "different."],
+        ),
+        "all moved alike": (
+            plans(basic=[500, 200], pro=[500, 200]),
+            plans(basic=[500, 300], pro=[500, 300]),
+            [],
+        ),
+        "too few before": (
+            plans(basic=[970, 400], pro=[30, 0]),
+            plans(basic=[971, 700], pro=[29, 29]),
+            ["plan = pro converts 41.2 points worse than basic (95%: 29.5 to 44.4)."],
+        ),
+    },
+)  # fmt: skip
+def test_a_value_that_moved_otherwise_than_the_others_is_named(
+    now: Cohorts, before: Cohorts, expected: list[str]
+) -> None:
+    totals = [[sum(part[k] for _, part in cohorts) for k in (0, 1)] for cohorts in (now, before)]
+    report_now = report(totals[0], cohorts=now)
+    report_before = report(totals[1], cohorts=before, period=BEFORE)
+    assert said(report_now, report_before)[2:] == expected
+
+
 def test_each_phrase_names_what_shows_it() -> None:
     now = report([1000, 600], cohorts=PLANS, disordered=2)
     earlier = report([1000, 800], period=BEFORE)
-    sentences = verdict(now, earlier, now.cohorts.data)
+    sentences = verdict_of(now, earlier)
     shown = [
         (phrase.shows.by, phrase.shows.parameters)
         for sentence in sentences
@@ -351,15 +440,38 @@ def test_the_verdict_compares_with_the_period_before(scene: Scene) -> None:
     period = scene.period(DAY_S, 2 * DAY_S)
     record = read_verdict(scene, funnel_id, **period)
     assert column(record["sentences"], "text") == [
-        "62.5% of 120 settled attempts completed, 17.5 points fewer than on the day before "
+        "62.5% of 120 settled attempts completed, 17.5 points down from 80.0% on the day before "
         "(95%: 5.4 to 28.6).",
-        "45 attempts dropped off between the two steps, mostly with plan = basic.",
-        "plan = pro is ahead of basic by 58.3 points (95%: 42.4 to 69.9).",
+        "45 attempts were lost on the way from A to B, mostly with plan = basic.",
+        "plan = pro converts 58.3 points better than basic (95%: 42.4 to 69.9).",
     ]
     assert record["largestLoss"] == 1
     assert record["period"] == scene.results(funnel_id, **period)["period"]
+    days_before = scene.period(-DAY_S, HOUR_S)
+    compared = {f"compare{name[0].upper()}{name[1:]}": at for name, at in days_before.items()}
+    assert read_verdict(scene, funnel_id, **period, **compared)["sentences"][0]["text"] == (
+        "62.5% of 120 settled attempts completed, 37.5 points down from 100.0% in the earlier "
+        "period (95%: 27.4 to 46.4)."
+    )
     pro = read_verdict(scene, funnel_id, cohort={"plan": "pro"}, **period)
     assert pro["sentences"][0]["text"].startswith("91.7% of 60 settled attempts completed")
+
+
+@pytest.mark.usefixtures("warehouse")
+@pytest.mark.parametrize("unit", ["attempt", "visitor"])
+def test_without_a_breakdown_a_property_of_the_entry_says_who_changed(
+    scene: Scene, unit: str
+) -> None:
+    many(scene, 0, "basic before", 80, 60, plan="basic")
+    many(scene, 0, "pro before", 80, 60, plan="pro")
+    many(scene, DAY_S, "basic", 80, 60, plan="basic")
+    many(scene, DAY_S, "pro", 80, 10, plan="pro")
+    window = {"conversionWindow": {"value": 6, "unit": "hour"}}
+    funnel_id = (scene.attempts if unit == "attempt" else scene.funnel)("A", "B", **window)
+    record = read_verdict(scene, funnel_id, **scene.period(DAY_S, 2 * DAY_S))
+    assert column(record["sentences"], "text")[2:] == [
+        "plan = pro fell by 62.5 points (95%: 48.7 to 72.4); the others are not clearly different."
+    ]
 
 
 @pytest.mark.usefixtures("warehouse")
@@ -396,6 +508,11 @@ def test_open_and_endless_windows_give_no_verdict(scene: Scene, clock: ShiftedCl
 
 def test_a_wrong_parameter_is_refused(scene: Scene) -> None:
     funnel_id = scene.attempts("A", "B")
-    for query in ({"page": "2"}, {"cohort": '{"plan": 1}'}, {"startAt": "x"}):
+    for query in (
+        {"page": "2"},
+        {"cohort": '{"plan": 1}'},
+        {"startAt": "x"},
+        {"compareStartAt": 10**12},
+    ):
         answer = scene.request(funnel_id, "verdict", **query)
         assert answer.status_code in (400, 422), answer.text

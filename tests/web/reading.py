@@ -43,4 +43,4 @@ def query_of(address: str) -> dict[str, str]:
 
 def units_of(html: str) -> list[str]:
     """Return the units of a list."""
-    return re.findall(r'<td class="main"><a [^>]*><bdi>(.*?)</bdi>', html)
+    return re.findall(r'<td class="main">\s*<a [^>]*><bdi>(.*?)</bdi>', html)

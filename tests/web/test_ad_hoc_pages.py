@@ -50,7 +50,7 @@ def a_chip_removes_its_part_of_the_question(workspace, funnel):
 def an_empty_breakdown_hides_the_tabs_of_cohorts(workspace, funnel):
     path, question = f"/funnels/{funnel}", {"breakdown": "", "period": "all", "show": "trend"}
     page = text_of(workspace, path, **question)
-    assert "Break down by nothing" in page
+    assert "Break down Property 1" in page
     part = html_of(workspace, path, "detail", **question)
     assert 'id="tab-cohorts"' not in part
 

@@ -79,6 +79,8 @@ def test_a_trait_is_named_as_one_of_the_visitor(workspace, clock, path):
 def events_are_those_of_the_attempt_or_of_its_visitors(workspace, path):
     own = text_of(workspace, path, "detail")
     assert "error Event after the step" in own
+    assert "Sorted by loss explained" in own
+    assert re.search(r"of the other 40 ?: 40 more", own)
     assert "chat" not in own
     visitors = text_of(workspace, f"{path}&of=visitor", "detail")
     assert "chat Event after the step" in visitors

@@ -21,7 +21,7 @@ def funnel(scene):
 
 
 def figures_and_bars(workspace, funnel):
-    page = html_of(workspace, f"/funnels/{funnel}?period=all", "overview")
+    page = html_of(workspace, f"/funnels/{funnel}?period=all&breakdown=", "overview")
     text = without_tags(page)
     assert "50.0% 1 of 2 settled" in text
     assert ", 2 excluded" in text

@@ -12,7 +12,7 @@ from penstock.warehouse.client import Warehouse
 from tests.cases import cases
 from tests.funnels.scenario import Scene
 from tests.recording_warehouse import ENDLESS, RecordingWarehouse
-from tests.records import event_steps
+from tests.records import event_steps, ndjson, new_website, send_file
 from tests.waiting import eventually
 from tests.web.reading import html_of
 
@@ -26,6 +26,35 @@ def warehouse(warehouse: Warehouse) -> RecordingWarehouse:
 def funnel(scene):
     scene.story("0/A 60/B")
     return scene.funnel("A", "B")
+
+
+def test_the_badge_of_data_quality_counts_only_what_calls_for_something(workspace, scene):
+    funnel = scene.funnel("A", "B", breakdownProperties=["plan"])
+    path = f"/funnels/{funnel}?period=all&show=quality"
+    scene.story("0/A 60/B")
+    known = html_of(workspace, path, "detail")
+    assert "visitor entered without plan" in known
+    assert "badge warn" not in known
+    scene.story("0/A 0/B", visitor="bob")
+    tied = html_of(workspace, path, "detail")
+    assert "event skipped as unordered ties" in tied
+    assert '<span class="badge warn">1<' in tied
+
+
+def test_rejected_lines_of_a_website_without_the_funnels_events_are_no_warning(
+    workspace, client, scene, funnel
+):
+    blog = new_website(client, "blog")
+    line = {"type": "event", "name": "read", "timestamp": scene.at(0), "userId": "u-1"}
+    file = ndjson([line, {**line, "timestamp": "yesterday"}])
+    path = f"/funnels/{funnel}?period=all"
+
+    def rejected_lines_are_noted(website_id: str) -> bool:
+        send_file(client, file, "application/x-ndjson", {"websiteId": website_id}, "done")
+        return "rejected 1 line" in html_of(workspace, path, "overview")
+
+    assert not rejected_lines_are_noted(blog)
+    assert rejected_lines_are_noted(workspace.website_id)
 
 
 def test_the_page_itself_waits_for_no_report(workspace, funnel, warehouse):
@@ -76,8 +105,11 @@ class Report:
         """As the browser does in a page without them. Returns them as they are from the cache."""
         for _ in range(2):
             html_of(self.workspace, self.path, "verdict")
-            parts = [html_of(self.workspace, self.path, name) for name in ("overview", "detail")]
-        return parts
+            overview, detail = (
+                html_of(self.workspace, self.path, name) for name in ("overview", "detail")
+            )
+        steps = overview.partition('id="steps"')[2]  # the verdict above them loads by itself
+        return steps.removesuffix("</div>\n"), detail
 
     @property
     def page(self):
@@ -119,13 +151,11 @@ def test_a_page_whose_answers_are_cached_has_its_parts(workspace, scene, warehou
 def test_a_cached_page_has_its_comparison_with_an_earlier_period(workspace, scene, warehouse):
     scene.story("0/A 60/B")
     report = Report(workspace, scene.attempts("A", "B"), "period=7d&timezone=UTC&compare=previous")
-    for _ in range(2):
-        report.load_parts()
-        html_of(workspace, report.path, "periods")
+    report.load_parts()
     with warehouse.running_before_reports(ENDLESS):
         page = report.page
     assert "aria-busy" not in page
-    assert 'id="periods-summary"' in page
+    assert 'id="compared"' in page
 
 
 def test_a_cached_page_does_not_wait_for_a_turn_in_the_engine(workspace, funnel, warehouse):
@@ -203,5 +233,5 @@ def test_a_window_that_ends_takes_the_figures_out_of_the_page(workspace, clock):
 def test_an_error_appears_in_the_part_that_loads(workspace, funnel):
     report = Report(workspace, funnel, f'{ALL_TIME}&cohort={{"nothing":1}}')
     report.load_parts()
-    assert report.page.count("aria-busy") == 3
+    assert report.page.count("aria-busy") == 2
     assert "Try again" in html_of(workspace, report.path, "overview")

@@ -33,7 +33,7 @@ def funnel(scene):
 
 
 def the_figures_show_the_rate_of_settled_attempts_and_the_others_apart(workspace, funnel):
-    text = text_of(workspace, f"/funnels/{funnel}?period=all", "overview")
+    text = text_of(workspace, f"/funnels/{funnel}?period=all&breakdown=", "overview")
     assert "25.0% 1 of 4 settled 1 in progress, 1 done early 6 entered" in text
     assert "3 lost ( 75.0% ) Event 2 continued" in text
     assert "3 dropped off: What came next , What differs" in text
@@ -109,6 +109,15 @@ def a_comparison_is_over_settled_attempts(workspace, funnel):
     assert "count as not converted" not in text
 
 
+def lists_and_traces_say_that_the_window_of_a_completed_attempt_is_open(workspace, funnel):
+    path = f"/funnels/{funnel}/units"
+    units = text_of(workspace, path, "list", period="all", outcome="completed")
+    assert units.count("Step 2 of 2 Completed") == 2
+    assert units.count("Step 2 of 2 Completed, window open") == 1
+    assert "Completed, window open: B on" in text_of(workspace, f"{path}/early", "timeline")
+    assert "Completed: B on" in text_of(workspace, f"{path}/won", "timeline")
+
+
 def test_without_a_window_rates_count_everyone_and_a_note_says_so(workspace, scene):
     scene.story("0/A 60/B", visitor="ann")
     scene.story("0/A", visitor="bob")
@@ -127,4 +136,5 @@ test_pages_of_a_funnel_with_settled_and_open_attempts = questions_about_one_scen
     cohorts_show_settled_rates_and_the_rate_so_far_where_nothing_is_settled,
     open_buckets_of_a_trend_show_the_bounds_that_they_can_reach,
     a_comparison_is_over_settled_attempts,
+    lists_and_traces_say_that_the_window_of_a_completed_attempt_is_open,
 )

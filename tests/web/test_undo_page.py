@@ -28,7 +28,7 @@ def test_an_import_is_undone_after_its_page_has_shown_the_numbers(workspace: Ten
     text = " ".join(text_of(workspace, f"{path}/undo").split())
     assert "Everything that wrong.csv stored" in text
     assert "1 May 2020" in text
-    assert text.count("3 that nothing else has named") == 2  # visitors and users
+    assert text.count("3 known only from this import") == 2  # visitors and users
     page = html_of(workspace, f"{path}/undo")
     assert f'href="/imports/{other["id"]}"' in page
     assert "&lt;b&gt;other" in page

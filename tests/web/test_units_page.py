@@ -3,12 +3,13 @@
 import csv
 import io
 import re
-from html import unescape
 
 import pytest
 
+from penstock.web.rendering import utc_time
 from tests.cases import cases
-from tests.web.reading import html_of, units_of
+from tests.funnels.scenario import Scene, step
+from tests.web.reading import html_of, link_of, text_of, units_of, without_tags
 
 
 @pytest.fixture
@@ -40,11 +41,60 @@ def test_a_list_and_its_file_have_the_units_of_the_address_in_its_order(
     path = f"/funnels/{funnel}/units"
     list_html = html_of(workspace, path, "list", period="all", **query)
     assert units_of(list_html) == expected
-    href = unescape(re.search(r'download\s+href="([^"]*)"', list_html)[1])
+    href = link_of(list_html, "Export")
+    assert "asOf=" in href
     answer = workspace.browser.get(href)
     assert answer.status_code == 200, answer.text
     assert [row["unit"] for row in csv.DictReader(io.StringIO(answer.text))] == expected
     page = html_of(workspace, path, period="all", **query)
+    beside = re.search(r'<div class="actions">(.*?)</div>', page, re.DOTALL)[1]
+    assert without_tags(beside) == "Export Save as cohort"
     assert "ignored" not in page
     for name, value in query.items():
         assert re.search(rf'name="{name}">[^£]*?<option value="{value}"\s+selected', page), name
+
+
+@pytest.fixture
+def person(scene, workspace):
+    """The user of all stories, named by the trait `email`."""
+    scene.identify("u-1", "ann", traits={"email": "ann@example.com"})
+    workspace.client.patch("/api/settings/workspace", json={"personTrait": "email"})
+
+
+@pytest.mark.usefixtures("warehouse", "person")
+def test_pages_show_people_and_not_ids(scene, workspace, funnel):
+    attempts = html_of(workspace, f"/funnels/{funnel}/units", "list", period="all")
+    assert units_of(attempts) == ["ann@example.com"] * 3
+    assert re.findall(r'<bdi class="sub">(.*?)</bdi>', attempts) == ["left", "lost", "won"]
+    visitors = f"/funnels/{scene.funnel('A', 'B')}/units"
+    assert units_of(html_of(workspace, visitors, "list", period="all")) == ["ann@example.com"]
+    trace = html_of(workspace, f"{visitors}/ann", "timeline", period="all")
+    assert '<bdi id="unit-name" hx-swap-oob="true">ann@example.com</bdi>' in trace
+    for path in ("/visitors?days=400", "/visitors/ann", "/live"):
+        assert "ann@example.com" in text_of(workspace, path), path
+
+
+@pytest.mark.usefixtures("warehouse")
+def test_a_trace_begins_with_its_reason(scene, workspace, clock):
+    young = Scene(workspace, clock, ago_s=600)
+    scene.story("0/A 60/B", attempt="won")
+    scene.story("10/A", attempt="lost")
+    scene.story("20/A 40/stop 50/B", attempt="stopped")
+    young.story("0/A", attempt="young", visitor="ben")
+    scene.story("0/B", attempt="late")
+    attempts = scene.attempts("A", step("stop", exclude=True), "B")
+    for funnel, unit, expected in (
+        (attempts, "won", "Completed: B on "),
+        (attempts, "lost", f"Dropped: no B until {_day(scene)}"),
+        (attempts, "stopped", f"Excluded: stop after A on {_day(scene)}"),
+        (attempts, "young", "Pending: no B so far; the window ends on "),
+        (attempts, "late", "Did not enter: no A Not in this report"),
+        (scene.funnel("A", "B"), "ben", "Not converted: no B so far Entered"),
+    ):
+        text = text_of(workspace, f"/funnels/{funnel}/units/{unit}", "timeline", period="all")
+        assert text.startswith(expected), text[:120]
+
+
+def _day(scene):
+    """The day of the stories, as pages write it."""
+    return utc_time(scene.start_ms).partition(",")[0]

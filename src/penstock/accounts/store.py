@@ -78,8 +78,8 @@ def add_user(db: Connection, user: User, password_hash: str) -> None:
 
 
 def add_workspace(db: Connection, workspace: Workspace) -> None:
-    limits = ("query_timeout_s", "query_memory_bytes")
-    db.execute(insert(workspaces).values(row_values(workspace, workspaces, without=limits)))
+    settings = ("query_timeout_s", "query_memory_bytes", "person_trait")
+    db.execute(insert(workspaces).values(row_values(workspace, workspaces, without=settings)))
 
 
 def workspace(db: Connection, workspace_id: str) -> Workspace | None:

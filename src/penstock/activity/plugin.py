@@ -11,6 +11,7 @@ from penstock.activity.personal_data.service import PersonalDataService
 from penstock.activity.visitors import routes as visitor_routes
 from penstock.activity.visitors.service import VisitorService
 from penstock.core import Core, Room
+from penstock.identity.profiles.service import PersonNames
 from penstock.metadb.person import ReadPerson
 from penstock.warehouse.client import WaitUntilShipped
 
@@ -27,6 +28,7 @@ class ActivityRoom(Room):
 def build(
     core: Core,
     accounts: AccountsRoom,
+    people: PersonNames,
     *,
     wait_until_shipped: WaitUntilShipped,
     read_other_rooms: Sequence[ReadPerson],
@@ -34,12 +36,13 @@ def build(
 ) -> ActivityRoom:
     """Create the activity room.
 
+    people: names the people behind visitors.
     read_other_rooms: functions of rooms that this room does not import, with a person's data.
     read_lost_events: counts lost events; provided by the events room.
     """
     websites = accounts.website_service
     return ActivityRoom(
-        visitors=VisitorService(core, websites, wait_until_shipped=wait_until_shipped),
+        visitors=VisitorService(core, websites, people, wait_until_shipped=wait_until_shipped),
         personal_data=PersonalDataService(
             core,
             websites,
@@ -49,6 +52,7 @@ def build(
         live=LiveService(
             core,
             websites,
+            people,
             wait_until_shipped=wait_until_shipped,
             read_lost_events=read_lost_events,
         ),

@@ -35,8 +35,18 @@ def percent(rate: float) -> str:
     return f"{points(rate)}%"
 
 
-def points(difference: float) -> str:
-    """Return a difference of two rates in percentage points: `-9.8`. A half rounds away from 0, as
-    in browsers.
+def points(difference: float, *, signed: bool = False) -> str:
+    """Return a difference of two rates in percentage points: `9.8` or `−9.8`. A half rounds away
+    from 0, as in browsers.
+
+    signed: whether a positive difference has a plus sign.
     """
-    return str((Decimal(difference) * 100).quantize(_TENTH, ROUND_HALF_UP))
+    rounded = (Decimal(difference) * 100).quantize(_TENTH, ROUND_HALF_UP)
+    if not rounded:
+        return "0.0"  # without the sign of a small number
+    return with_minus(f"{rounded:+}" if signed else str(rounded))
+
+
+def with_minus(number: str) -> str:
+    """Replace the hyphen of a formatted number with a minus sign, for people."""
+    return number.replace("-", "\N{MINUS SIGN}")

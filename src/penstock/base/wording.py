@@ -15,10 +15,10 @@ def listed(words: Sequence[str], conjunction: str = "and") -> str:
     return f"{', '.join(others)} {conjunction} {last}" if others else last
 
 
-def day_words(at_ms: int, zone: tzinfo) -> str:
-    """Format the day in a time zone: `29 October 2026`."""
-    at = datetime.fromtimestamp(at_ms / 1000, zone)
-    return f"{at.day} {at:%B %Y}"
+def day_words(at_ms: int, zone: tzinfo, now_ms: int) -> str:
+    """Format the day in a time zone: `29 October`, with the year if it is not that of now."""
+    at, now = (datetime.fromtimestamp(time_ms / 1000, zone) for time_ms in (at_ms, now_ms))
+    return f"{at.day} {at:%B}" if at.year == now.year else f"{at.day} {at:%B %Y}"
 
 
 def utc_time(at_ms: int) -> str:

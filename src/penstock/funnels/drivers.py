@@ -139,6 +139,15 @@ class Group(Generic[K]):
     def others(self) -> Share:
         return Share(self.other_lost, self.other_units)
 
+    @property
+    def passed(self) -> Share:
+        """The units that got further, of all in the group."""
+        return Share(self.units - self.lost, self.units)
+
+    @property
+    def others_passed(self) -> Share:
+        return Share(self.other_units - self.other_lost, self.other_units)
+
 
 @dataclass(frozen=True, slots=True)
 class Effect(Generic[K]):
@@ -196,27 +205,45 @@ def read_drivers(
     if context.definition.window_s is None:
         return _record(context, query.step, empty_result(context), [], None, [])
     context = runner.with_all_traits(context)
-    by_entry = runner.fetch(
-        context, lambda profile: entry_groups(context.counted(profile), query.step, MIN_UNITS)
-    )
+    by_entry = _fetch_entry_groups(runner, context, query.step)
     after = events_after_step(runner, context, query.step, query.of)
     by_event: Sequence[Row] = []
     if after is not None:
         by_event = runner.fetch(
             context, lambda profile: event_groups(context.counted(profile), after, MIN_UNITS)
         ).rows
-    hidden = {*context.definition.attempt_keys, context.definition.sequence_property}
-    effects = rank([*property_groups(by_entry.rows, hidden), *_event_groups(by_event)])
+    groups = property_groups(by_entry.rows, _hidden(context))
+    effects = rank([*groups, *_event_groups(by_event)])
     within_minutes = None if after is None else after.within_ms / MS_PER_MINUTE
     return _record(context, query.step, by_entry, by_entry.rows, within_minutes, effects)
 
 
-def property_groups(rows: Sequence[Row], hidden: set[str | None]) -> Iterator[Group[Key]]:
-    """Yield a group for each property and trait with each frequent value, or without a value.
+def read_entry_groups(
+    runner: FunnelQueryRunner, context: QueryContext, step: int
+) -> list[Group[Key]]:
+    """Return the loss after a step for each frequent value of each property at entry and trait,
+    with at least 30 units in it and outside it.
+    """
+    context = runner.with_all_traits(context)
+    rows = _fetch_entry_groups(runner, context, step).rows
+    return [group for groups in groups_by_property(rows, _hidden(context)) for group in groups]
 
-    rows: the result of `statements.drivers.entry_groups`. hidden: properties to leave out. If two
-    groups of a property cover all units, they contain the same information, so only the group with
-    the higher loss is yielded.
+
+def _fetch_entry_groups(runner: FunnelQueryRunner, context: QueryContext, step: int) -> QueryResult:
+    return runner.fetch(
+        context, lambda profile: entry_groups(context.counted(profile), step, MIN_UNITS)
+    )
+
+
+def _hidden(context: QueryContext) -> set[str | None]:
+    """Return the properties that name units instead of describing them."""
+    return {*context.definition.attempt_keys, context.definition.sequence_property}
+
+
+def groups_by_property(rows: Sequence[Row], hidden: set[str | None]) -> Iterator[list[Group[Key]]]:
+    """Yield for each property and trait the groups with each frequent value, and without a value.
+
+    rows: the result of `statements.drivers.entry_groups`. hidden: properties to leave out.
     """
     if not rows:
         return
@@ -229,10 +256,18 @@ def property_groups(rows: Sequence[Row], hidden: set[str | None]) -> Iterator[Gr
         groups = [_group(Property(name, value), row, total) for value, row in _typed_values(values)]
         missing = {key: total[key] - present[key] for key in ("units", "lost")}
         groups.append(_group(Property(name, None), missing, total))
-        large = [group for group in groups if not group.is_too_small]
-        if len(large) == 2 and sum(group.units for group in large) == total["units"]:
-            large = [max(large, key=lambda group: group.share.rate)]
-        yield from large
+        yield [group for group in groups if not group.is_too_small]
+
+
+def property_groups(rows: Sequence[Row], hidden: set[str | None]) -> Iterator[Group[Key]]:
+    """Yield the groups of all properties. If two groups of a property cover all units, they contain
+    the same information, so only the group with the higher loss is yielded.
+    """
+    for groups in groups_by_property(rows, hidden):
+        if len(groups) == 2 and sum(group.units for group in groups) == rows[0]["units"]:
+            yield max(groups, key=lambda group: group.share.rate)
+        else:
+            yield from groups
 
 
 def _typed_values(rows: Sequence[Row]) -> Iterator[tuple[Scalar, Row]]:

@@ -14,11 +14,11 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from penstock.base.clock import iso, parse_time
 from penstock.base.paging import MAX_PAGE_SIZE, Page
-from penstock.base.rates import Share, percent
+from penstock.base.rates import Share, percent, rate
 from penstock.base.scalar import tagged
 from penstock.base.wording import count_of, day_words
 from penstock.funnels.comparisons.proportions import MIN_UNITS, newcombe_interval
-from penstock.funnels.comparisons.words import change_words, period_before_words
+from penstock.funnels.comparisons.words import change_words, period_words
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.parameters import Selection, unfit_parameters
@@ -39,7 +39,7 @@ from penstock.warehouse.queries import load
 _Completions = AggregateRecord | TrendBucketRecord
 
 _LATE_SHARE = 0.1
-"""Share of late events from which the earlier period looks better than it did then."""
+"""Excess in the share of late events from which the earlier period looks better than it did."""
 
 
 class PeriodsQuery(CohortQuery, InTimezone):
@@ -161,6 +161,7 @@ class CohortChangeRecord(CohortKeyRecord):
     entered_before: int
     settled_rate: ChangeRecord
     so_far: SoFar
+    steps: list[StepChangeRecord]
 
 
 class DayChangeRecord(Record):
@@ -215,7 +216,7 @@ def compare_periods(
         **report.head(),
         summary=summary(now, before, report.period, earlier.period, context.definition.unit_word)
         if (since := no_data_before(earlier)) is None
-        else f"There are no data before {day_words(parse_time(since), ZoneInfo(query.timezone))}.",
+        else f"No data before {_day(since, context, query)}.",
         aggregate=now,
         earlier=EarlierPeriodRecord(
             period=earlier.period,
@@ -227,8 +228,13 @@ def compare_periods(
         steps=list(_step_changes(now, before)),
         cohorts=list(_cohort_changes(report.cohorts.data, earlier.cohorts.data)),
         trend=_trend(runner, context, earlier_context, query),
-        notes=list(_notes(runner, earlier_context)),
+        notes=list(_notes(runner, context, earlier_context)),
     )
+
+
+def _day(at: str, context: QueryContext, query: PeriodsQuery) -> str:
+    """Return the day of a time in the query's time zone, in words."""
+    return day_words(parse_time(at), ZoneInfo(query.timezone), context.params.evaluated_at_ms)
 
 
 def _trend(
@@ -250,18 +256,27 @@ def _trend(
     ]
 
 
-def _notes(runner: FunnelQueryRunner, earlier: QueryContext) -> Iterator[str]:
-    params = earlier.params
+def _notes(
+    runner: FunnelQueryRunner, context: QueryContext, earlier: QueryContext
+) -> Iterator[str]:
+    """Note that the earlier period has more late events: the later one still waits for some."""
+    late, late_before = (_late_share(runner, part) for part in (context, earlier))
+    if late_before - late >= _LATE_SHARE:
+        yield (
+            f"{late_before:.0%} of the earlier period's events arrived more than an hour after "
+            f"they happened, and {late:.0%} of this period's, so the earlier period looks better "
+            "here than it did then."
+        )
+
+
+def _late_share(runner: FunnelQueryRunner, context: QueryContext) -> float:
+    params = context.params
     statement = Statement(
         load("penstock.funnels", "count_late_events"),
         {"websites": list(params.website_ids), "start": params.start_ms, "end": params.end_ms},
     )
-    [row] = runner.fetch_events(earlier, statement).rows
-    if row["events"] and row["late"] / row["events"] >= _LATE_SHARE:
-        yield (
-            f"{row['late'] / row['events']:.0%} of the earlier period's events arrived more "
-            "than an hour after they happened, so it looks better here than it did then."
-        )
+    [row] = runner.fetch_events(context, statement).rows
+    return rate(row["late"], row["events"]) or 0.0
 
 
 def change(now: Share | None, before: Share | None) -> ChangeRecord:
@@ -340,6 +355,7 @@ def _cohort_changes(
                 entered_before=same.entered,
                 settled_rate=_completion_change(cohort, same),
                 so_far=_change_so_far(cohort, same),
+                steps=list(_step_changes(cohort, same)),
             )
 
 
@@ -365,11 +381,11 @@ def summary(
     eligible units are compared, at the same age. unit: singular of the counted unit.
     """
     if min(now.settled, before.settled) < MIN_UNITS:
-        return _summary_so_far(now, before, _period_words(period, earlier), unit)
+        return _summary_so_far(now, before, period_words(period, earlier), unit)
     rate, rate_before = (Share(part.steps[-1].settled, part.settled) for part in (now, before))
-    words = _period_words(period, earlier)
+    words = period_words(period, earlier)
     completed = f"{percent(rate.rate)} of {rate.whole:,} settled {unit}s completed"
-    sentences = [f"{completed}, {change_words(rate, rate_before, words)}."]
+    sentences = [f"{completed}, {''.join(change_words(rate, rate_before, words))}."]
     if len(now.steps) > 2 and (step := _clearest_step(now, before, words)) is not None:
         sentences.append(step)
     return " ".join(sentences)
@@ -385,7 +401,7 @@ def _summary_so_far(now: AggregateRecord, before: AggregateRecord, period: str, 
         )
     return (
         f"So far {percent(rate.rate)} of {rate.whole:,} {unit}s completed, "
-        f"{change_words(rate, rate_before, period)} at the same age."
+        f"{''.join(change_words(rate, rate_before, period))} at the same age."
     )
 
 
@@ -403,7 +419,7 @@ def _clearest_step(now: AggregateRecord, before: AggregateRecord, period: str) -
         if low > 0 or high < 0:
             words = (
                 f"The clearest change is from step {step} to {step + 1}: {percent(share.rate)} "
-                f"continued, {change_words(share, share_before, period)}."
+                f"continued, {''.join(change_words(share, share_before, period))}."
             )
             clear.append((abs(share.rate - share_before.rate), words))
     return max(clear)[1] if clear else None
@@ -413,9 +429,3 @@ def no_data_before(earlier: ResultsRecord) -> str | None:
     """Return when the first event was, if the earlier period had ended by then."""
     first, end = earlier.coverage.first_event_at, earlier.period.end_at
     return first if first is not None and end is not None and first >= end else None
-
-
-def _period_words(period: PeriodRecord, earlier: PeriodRecord) -> str:
-    if earlier.start_at is None or earlier.end_at != period.start_at:
-        return "in the earlier period"
-    return period_before_words(parse_time(earlier.end_at) - parse_time(earlier.start_at))

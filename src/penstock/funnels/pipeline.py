@@ -53,6 +53,7 @@ from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.statements.membership import member_texts
 from penstock.funnels.statements.query import DataProfile, Statement
 from penstock.http.bodies import bad_parameter
+from penstock.metadb.person import PersonName, ReadPeople, StoredVisitor
 from penstock.settings import Settings
 from penstock.warehouse.client import WaitUntilShipped, Warehouse
 from penstock.warehouse.errors import QueryFailed
@@ -101,12 +102,14 @@ class FunnelQueryRunner:
         *,
         wait_until_shipped: WaitUntilShipped,
         outcomes: OutcomeService,
+        read_people: ReadPeople,
         read_gaps: ReadGaps,
         read_lost_events: ReadLostEvents,
     ) -> None:
         """Create a runner for queries that do not filter by saved cohorts."""
         self._read_members: ReadMembers = _read_no_members
         self._read_gaps, self._read_lost_events = read_gaps, read_lost_events
+        self._read_people = read_people
         self._outcomes = outcomes
         self._websites, self._funnels, self._clock = websites, funnels, clock
         self._wait_until_shipped = wait_until_shipped
@@ -132,10 +135,15 @@ class FunnelQueryRunner:
         query: PeriodQuery,
         *,
         reads_all_traits: bool = False,
+        names_by_trait: bool = True,
     ) -> QueryContext:
-        """Prepare a query about a saved funnel, from the parameters of a request. See `prepare`."""
+        """Prepare a query about a saved funnel, from the parameters of a request. See `prepare`.
+
+        names_by_trait: see `QueryContext`.
+        """
         source, selection = SavedFunnel(funnel_id, query.revision), query.selection()
-        return self.prepare(workspace_id, source, selection, reads_all_traits=reads_all_traits)
+        context = self.prepare(workspace_id, source, selection, reads_all_traits=reads_all_traits)
+        return replace(context, names_by_trait=names_by_trait)
 
     def prepare(
         self,
@@ -326,6 +334,17 @@ class FunnelQueryRunner:
         if end_ms is not None:
             end_ms = None if window_s is None else end_ms + window_s * 1000
         return self._read_lost_events(params.website_ids, params.start_ms, end_ms)
+
+    def people(
+        self, context: QueryContext, visitors: Collection[StoredVisitor]
+    ) -> Mapping[StoredVisitor, PersonName]:
+        """Return the people behind the visitors that have a user."""
+        people = self._read_people(context.workspace_id, visitors)
+        return {
+            visitor: person if context.names_by_trait else person._replace(name=person.user_id)
+            for visitor, person in people.items()
+            if person is not None
+        }
 
     def funnel_name(self, context: QueryContext) -> str:
         """Return the name of a saved funnel."""

@@ -26,6 +26,7 @@ from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.saved_cohorts import routes as cohort_routes
 from penstock.funnels.saved_cohorts.service import SavedCohortService
 from penstock.funnels.segments.service import SavedSegmentService
+from penstock.metadb.person import ReadPeople
 from penstock.named_records.routes import Records, record_routes
 from penstock.warehouse.client import WaitUntilShipped
 
@@ -69,6 +70,7 @@ def build(
     accounts: AccountsRoom,
     *,
     wait_until_shipped: WaitUntilShipped,
+    read_people: ReadPeople,
     read_gaps: ReadGaps,
     read_lost_events: ReadLostEvents,
     read_slugs: ReadSlugs,
@@ -77,6 +79,7 @@ def build(
     """Build the room.
 
     wait_until_shipped, read_lost_events: functions of the events room.
+    read_people: names the people behind visitors; a function of the identity room.
     read_gaps: finds the imports and deletions that limit the coverage of a report.
     read_slugs, wait_for_clicks: functions of the links room.
     """
@@ -95,6 +98,7 @@ def build(
         clock,
         wait_until_shipped=wait_until_shipped,
         outcomes=outcomes,
+        read_people=read_people,
         read_gaps=read_gaps,
         read_lost_events=read_lost_events,
     )

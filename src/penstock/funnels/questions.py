@@ -62,13 +62,25 @@ class FunnelQuestion(Generic[Q, R]):
         return model
 
     def ask(
-        self, runner: FunnelQueryRunner, workspace_id: WorkspaceId, funnel_id: str, query: Q
+        self,
+        runner: FunnelQueryRunner,
+        workspace_id: WorkspaceId,
+        funnel_id: str,
+        query: Q,
+        *,
+        names_by_trait: bool = True,
     ) -> R:
         """Prepare the query and answer it. Raises the same errors as `FunnelQueryRunner.prepare`
         and `answer`.
+
+        names_by_trait: see `QueryContext`.
         """
         context = runner.prepare_saved(
-            workspace_id, funnel_id, query, reads_all_traits=self.reads_all_traits
+            workspace_id,
+            funnel_id,
+            query,
+            reads_all_traits=self.reads_all_traits,
+            names_by_trait=names_by_trait,
         )
         return self.answer(runner, context, query)
 

@@ -26,7 +26,13 @@ from penstock.jobs.cancellable import slow_route
 
 def _question_route(row: FunnelQuestion[Any, Any]) -> HTTPRouteHandler:
     def ask(caller: Caller, funnel_queries: FunnelQueryRunner, funnel_id: str, query: Any) -> Any:
-        return row.ask(funnel_queries, caller.workspace_id, funnel_id, query)
+        return row.ask(
+            funnel_queries,
+            caller.workspace_id,
+            funnel_id,
+            query,
+            names_by_trait=_may_see_traits(caller),
+        )
 
     ask.__annotations__ |= {"query": row.query, "return": row.record}
     return question(row.path, row.summary)(_described_by(row.answer, ask))
@@ -40,7 +46,9 @@ def _export_route(row: FunnelExport[Any]) -> HTTPRouteHandler:
         funnel_id: str,
         query: Any,
     ) -> Response[bytes]:
-        context = funnel_queries.prepare_saved(caller.workspace_id, funnel_id, query)
+        context = funnel_queries.prepare_saved(
+            caller.workspace_id, funnel_id, query, names_by_trait=_may_see_traits(caller)
+        )
         file, name = row.write(funnel_queries, context, query)
         target = row.target.format(funnel_id=funnel_id, format=query.format)
         audit_log.record(caller, Action.EXPORTED, target)
@@ -79,13 +87,25 @@ def read_trace(
     query: AdHocQuery,
 ) -> TraceRecord:
     """Returns all events of an attempt or a visitor in reading order, each with its decision."""
-    unit = unit_in_path(request)
-    return trace_of(funnel_queries, caller.workspace_id, funnel_id, query, unit)
+    unit, names_by_trait = unit_in_path(request), _may_see_traits(caller)
+    return trace_of(
+        funnel_queries,
+        caller.workspace_id,
+        funnel_id,
+        query,
+        unit,
+        names_by_trait=names_by_trait,
+    )
 
 
 def unit_in_path(request: AnyRequest) -> str:
     """Return the rest of the path after `/units/`. An ID may contain slashes, encoded or not."""
     return unquote(raw_path_after(request, "/units/"))
+
+
+def _may_see_traits(caller: Caller) -> bool:
+    """Whether people may be named by a trait. It may come from websites that a key cannot read."""
+    return caller.website_id is None
 
 
 def _described_by(use_case: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:

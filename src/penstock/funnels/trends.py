@@ -13,6 +13,7 @@ from penstock.base.clock import iso
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.history import spans_after_last_pause
+from penstock.funnels.queries.parameters import check_step
 from penstock.funnels.queries.provenance import QueryResult, empty_result, head_of
 from penstock.funnels.queries.schema import CohortQuery, HeadRecord
 from penstock.funnels.results.schema import FiguresRecord, SettledRecord
@@ -30,6 +31,9 @@ _NOTE = (
 class TrendQuery(CohortQuery, InBuckets):
     """The query parameters for a trend."""
 
+    step: Annotated[int | None, Field(ge=1, le=19)] = None
+    """Also count the units that are lost after this step."""
+
 
 class _SpanRecord(Record):
     from_: Annotated[str, Field(alias="from")]
@@ -43,6 +47,8 @@ class TrendBucketRecord(FiguresRecord, _SpanRecord, SettledRecord):
     """Numbers may still change, because some windows are still open."""
     partial: bool
     """The period covers only part of the bucket."""
+    lost: int | None
+    """Units that dropped off after `step`; null if the request has no `step`."""
 
 
 class TrendRecord(HeadRecord):
@@ -63,6 +69,8 @@ def read_trend(runner: FunnelQueryRunner, context: QueryContext, query: TrendQue
 
     Each bucket contains entered, completed, pending and dropped-off units.
     """
+    if query.step is not None:
+        check_step(context.definition, query.step)
     query, edges, result = _fetch_trend(runner, context, query)
     rows = {row["bucket"]: row for row in result.rows}
     return TrendRecord(
@@ -71,7 +79,7 @@ def read_trend(runner: FunnelQueryRunner, context: QueryContext, query: TrendQue
         timezone=query.timezone,
         note=None if context.definition.enters_once else _NOTE,
         data=[
-            _bucket(context, start_ms, end_ms, rows.get(start_ms))
+            _bucket(context, start_ms, end_ms, rows.get(start_ms), query.step)
             for start_ms, end_ms in pairwise(edges)
         ],
     )
@@ -96,14 +104,14 @@ def _fetch_trend(
     if start_ms is not None and end_ms is not None:
         query = query.fitting(start_ms, end_ms - 1)
         edges = query.edges(start_ms, end_ms - 1, "The period")
-        return query, edges, _entries(runner, context, edges)
+        return query, edges, _entries(runner, context, edges, query.step)
     first_ms, now_ms = context.profile.first_event_ms, context.params.evaluated_at_ms
     if first_ms is None:
         return query, [], empty_result(context)
     enters_once = context.definition.enters_once
     history = query.edges_or_none(first_ms, now_ms) if enters_once else None
     if history is not None:
-        result = _entries(runner, context, history)
+        result = _entries(runner, context, history, query.step)
         rows = _after_last_pause(result)
         edges = history[bisect_left(history, rows[0]["bucket"]) :] if rows else []
         return query, edges, result
@@ -117,17 +125,25 @@ def _fetch_trend(
     query = query.fitting(rows[0]["first_ms"], now_ms)
     edges = query.edges(rows[0]["first_ms"], now_ms, "The time from the first entry to now")
     earlier = min(edges[0], 0) - 1  # The start of a bucket for entries before the last pause.
-    result = _entries(runner, context, [earlier, *edges])
+    result = _entries(runner, context, [earlier, *edges], query.step)
     buckets = [row["bucket"] for row in result.rows if row["bucket"] != earlier]
     edges = edges[bisect_left(edges, buckets[0]) :] if buckets else []
     return query, edges, QueryResult(result.rows, years.provenance + result.provenance)
 
 
-def _entries(runner: FunnelQueryRunner, context: QueryContext, edges: Sequence[int]) -> QueryResult:
-    """Count units by the bucket of their entry. A visitor counts once in each bucket."""
+def _entries(
+    runner: FunnelQueryRunner,
+    context: QueryContext,
+    edges: Sequence[int],
+    step: int | None = None,
+) -> QueryResult:
+    """Count units by the bucket of their entry. A visitor counts once in each bucket.
+
+    step: the step whose loss to count.
+    """
     starts = edges[:-1]
     return runner.fetch(
-        context, lambda profile: trend(context.counted(profile, edges_ms=starts), starts)
+        context, lambda profile: trend(context.counted(profile, edges_ms=starts), starts, step)
     )
 
 
@@ -154,7 +170,11 @@ def _years(first_ms: int, last_ms: int) -> list[int]:
 
 
 def _bucket(
-    context: QueryContext, start_ms: int, end_ms: int, row: Mapping[str, Any] | None
+    context: QueryContext,
+    start_ms: int,
+    end_ms: int,
+    row: Mapping[str, Any] | None,
+    step: int | None,
 ) -> TrendBucketRecord:
     params, window_s = context.params, context.definition.window_s
     is_cut = (
@@ -169,4 +189,5 @@ def _bucket(
         **figures_of(Tally.of_totals(row) if row else NOTHING, TrendBucketRecord),
         maturing=window_s is None or params.evaluated_at_ms <= last_entry_ms + window_s * 1000,
         partial=is_cut,
+        lost=None if step is None else row["lost"] if row else 0,
     )

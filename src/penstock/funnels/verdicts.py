@@ -7,36 +7,76 @@ each side, and a difference is stated as one only if its 95% interval excludes 0
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from itertools import pairwise
+from math import log
+from typing import Annotated, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from pydantic import MISSING
+from pydantic import MISSING, field_validator, model_validator
 
 from penstock.base.calendar import period_before
-from penstock.base.clock import iso, parse_time
+from penstock.base.clock import iso
 from penstock.base.paging import MAX_PAGE_SIZE, Page
 from penstock.base.rates import Share, percent
 from penstock.base.scalar import Scalar, tagged
-from penstock.funnels.comparisons.proportions import MIN_UNITS, compare_all, newcombe_interval
+from penstock.funnels.comparisons.proportions import (
+    MIN_UNITS,
+    compare_all,
+    move_of,
+    moves_differ,
+    newcombe_interval,
+)
 from penstock.funnels.comparisons.words import (
     change_words,
     lead_words,
-    period_before_words,
+    move_words,
+    period_words,
+    points_changed,
     value_words,
 )
 from penstock.funnels.definitions.model import CountingUnit
+from penstock.funnels.drivers import Property, read_entry_groups
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.parameters import Selection
 from penstock.funnels.queries.schema import CohortQuery, HeadRecord, PeriodRecord
 from penstock.funnels.results.schema import AggregateRecord, CohortRecord, ResultsRecord, StepRecord
 from penstock.funnels.results.service import report_of
-from penstock.http.period import InTimezone
-from penstock.http.schema import Record
+from penstock.http.period import AS_TIME, InTimezone, read_time_ms
+from penstock.http.schema import Record, RuleBroken
+
+_MAX_NAME_CHARS = 40
+"""Maximum length of an event's name in a sentence. A step with a longer one has its number."""
 
 
 class VerdictQuery(CohortQuery, InTimezone):
     """Query parameters for a verdict."""
+
+    compare_start_at: Annotated[int | None, AS_TIME] = None
+    """Start of the period to compare with, before startAt. Requires `startAt` and `compareEndAt`.
+    Default: the period of the same length just before.
+    """
+    compare_end_at: Annotated[int | None, AS_TIME] = None
+    """End of the period to compare with. Requires `compareStartAt`."""
+
+    _read_compared = field_validator("compare_start_at", "compare_end_at", mode="before")(
+        read_time_ms
+    )
+
+    @model_validator(mode="after")
+    def _has_earlier_period(self) -> "VerdictQuery":
+        start_ms, end_ms = self.compare_start_at, self.compare_end_at
+        if (start_ms, end_ms) == (None, None):
+            return self
+        if start_ms is None or end_ms is None or self.start_at is None:
+            raise RuleBroken(
+                "required", "Send startAt, endAt, compareStartAt and compareEndAt together."
+            )
+        if not start_ms < min(end_ms, self.start_at):
+            raise RuleBroken(
+                "not_earlier", "compareStartAt must be before compareEndAt and before startAt."
+            )
+        return self
 
     def selection(self) -> Selection:
         return replace(super().selection(), page=Page(1, MAX_PAGE_SIZE))
@@ -102,35 +142,52 @@ def read_verdict(
     """
     report = report_of(runner, context)
     loss = largest_loss(report.aggregate)
-    earlier = _earlier(runner, context, ZoneInfo(query.timezone))
-    sentences = verdict(report, earlier, _all_cohorts(runner, context, report))
+    earlier = _earlier(runner, context, query)
+    cohorts = _all_cohorts(runner, context, report)
+    segments: Sequence[_Segment] = []
+    if earlier is not None and loss is not None and _has_changed(report, earlier.report):
+        segments = segments_of(report, cohorts, earlier.report)
+        segments = segments or _segments_at_entry(runner, context, earlier.context, loss.step)
+    sentences = verdict(report, earlier and earlier.report, cohorts, segments)
     return VerdictRecord(**report.head(), largest_loss=loss and loss.step, sentences=sentences)
 
 
+class _Earlier(NamedTuple):
+    """The query about the period before, and its report."""
+
+    context: QueryContext
+    report: ResultsRecord
+
+
 def _earlier(
-    runner: FunnelQueryRunner, context: QueryContext, zone: ZoneInfo
-) -> ResultsRecord | None:
-    """Return the report on the period of the same length just before, at the same age.
+    runner: FunnelQueryRunner, context: QueryContext, query: VerdictQuery
+) -> _Earlier | None:
+    """Return the report on the period to compare with, at the same age.
 
     None without a period or window. For attempts, only the settled ones are counted, and their
     outcome is final. They are therefore read as of today, so that stored outcomes can answer the
-    query. zone: time zone of the period.
+    query.
     """
     params, window_s = context.params, context.definition.window_s
     if params.start_ms is None or params.end_ms is None or window_s is None:
         return None
-    start_ms, end_ms = period_before(params.start_ms, params.end_ms, zone)
+    if query.compare_start_at is not None and query.compare_end_at is not None:
+        start_ms, end_ms = query.compare_start_at, query.compare_end_at
+    else:
+        zone = ZoneInfo(query.timezone)
+        start_ms, end_ms = period_before(params.start_ms, params.end_ms, zone)
     as_of_ms = params.evaluated_at_ms - (params.start_ms - start_ms)
+    all_cohorts = context.with_params(page=Page(1, MAX_PAGE_SIZE))
     if context.definition.counting_unit is CountingUnit.VISITOR:
-        return report_of(runner, runner.move(context, start_ms, end_ms, as_of_ms))
+        moved = runner.move(all_cohorts, start_ms, end_ms, as_of_ms)
+        return _Earlier(moved, report_of(runner, moved))
     settled_end_ms = min(end_ms, as_of_ms - window_s * 1000)
     if settled_end_ms <= start_ms:
         return None
-    settled = context.with_params(
-        start_ms=start_ms, end_ms=settled_end_ms, page=Page(1, MAX_PAGE_SIZE)
-    )
+    settled = all_cohorts.with_params(start_ms=start_ms, end_ms=settled_end_ms)
     period = PeriodRecord(start_at=iso(start_ms), end_at=iso(end_ms))
-    return report_of(runner, settled).model_copy(update={"period": period})
+    report = report_of(runner, settled).model_copy(update={"period": period})
+    return _Earlier(settled, report)
 
 
 def _all_cohorts(
@@ -164,20 +221,40 @@ class _Group:
         return f"{self.name} = {value_words(self.value)}"
 
 
+class _Segment(NamedTuple):
+    """A value that units of both periods have, and the shares of its units and of all others that
+    completed or, for values at entry, passed the largest loss.
+
+    name: the property.
+    """
+
+    name: str
+    value: Scalar | None
+    now: Share
+    before: Share
+    others_now: Share
+    others_before: Share
+
+
 def verdict(
-    report: ResultsRecord, earlier: ResultsRecord | None, cohorts: Sequence[CohortRecord]
+    report: ResultsRecord,
+    earlier: ResultsRecord | None,
+    cohorts: Sequence[CohortRecord],
+    segments: Sequence[_Segment] = (),
 ) -> list[SentenceRecord]:
-    """Return what a report says, in one to four sentences, or none.
+    """Return what a report says: the rate and its change, where, who, and how certain the order of
+    events is. It leaves out what the data do not support.
 
     earlier: the report on the period of the same length just before, at the same age, if there is
-    one. cohorts: all cohorts of the report; empty if there are none or too many to read.
+    one. cohorts: all cohorts of the report; empty if there are none or too many to read. segments:
+    the values that may explain a change.
     """
     loss = largest_loss(report.aggregate)
     groups = _groups(cohorts, loss)
     candidates = (
         _completion(report, earlier),
-        _loss(report, loss, groups),
-        _comparison(groups),
+        _largest_change(report, earlier) or _loss(report, loss, groups),
+        _moved_segment(segments, loss) or _comparison(groups),
         _ordering(report),
     )
     return [
@@ -213,17 +290,65 @@ def _completion(report: ResultsRecord, earlier: ResultsRecord | None) -> list[Ph
             outcome="completed",
         )
     ]
-    before = None if earlier is None else _settled_share(earlier.aggregate)
-    if earlier is not None and before is not None and _covers_period(earlier):
-        period = earlier.period
+    shares = _settled_shares(report, earlier)
+    if earlier is not None and shares is not None:
+        words = change_words(*shares, period_words(report.period, earlier.period))
         change = _phrase(
-            change_words(now, before, _period_words(earlier)),
+            words.change,
             ShownBy.PERIODS,
-            compareStartAt=period.start_at,
-            compareEndAt=period.end_at,
+            compareStartAt=earlier.period.start_at,
+            compareEndAt=earlier.period.end_at,
         )
-        phrases += [PhraseRecord(text=", "), change]
+        phrases += [PhraseRecord(text=", "), change, PhraseRecord(text=words.origin)]
     return [*phrases, PhraseRecord(text=".")]
+
+
+def _settled_shares(
+    report: ResultsRecord, earlier: ResultsRecord | None
+) -> tuple[Share, Share] | None:
+    """Return the settled units of both periods that completed; None if too few are settled, or if
+    events of the earlier period are not retained.
+    """
+    now = _settled_share(report.aggregate)
+    before = None if earlier is None else _settled_share(earlier.aggregate)
+    if earlier is None or now is None or before is None or not _covers_period(earlier):
+        return None
+    return now, before
+
+
+def _has_changed(report: ResultsRecord, earlier: ResultsRecord | None) -> bool:
+    """Whether the rate of settled units clearly differs from that of the period before."""
+    shares = _settled_shares(report, earlier)
+    return shares is not None and move_of(*shares).is_clear
+
+
+def _largest_change(report: ResultsRecord, earlier: ResultsRecord | None) -> list[PhraseRecord]:
+    """State the step with the largest part of a clear change of the rate.
+
+    The rate is the product of the steps' rates, so a step's part of the change is the ratio of the
+    logarithms.
+    """
+    steps = report.aggregate.steps
+    if earlier is None or len(steps) < 3 or not _has_changed(report, earlier):
+        return []
+    shares = [_continued(part.aggregate.steps) for part in (report, earlier)]
+    if not all(share.part for period in shares for share in period):
+        return []
+    parts = [log(now.rate / before.rate) for now, before in zip(*shares, strict=True)]
+    largest = max(parts, key=lambda part: part / sum(parts))
+    step = parts.index(largest) + 1
+    now, before = (period[step - 1] for period in shares)
+    if min(now.whole, before.whole) < MIN_UNITS or not move_of(now, before).is_clear:
+        return []
+    gap = _phrase(_gap_words(steps, step), ShownBy.DRIVERS, step=step)
+    start = "Most of it is" if largest / sum(parts) > 0.5 else "The largest part of it is"
+    change = points_changed(now.rate - before.rate)
+    return [PhraseRecord(text=f"{start} "), gap, PhraseRecord(text=f", {change}.")]
+
+
+def _continued(steps: Sequence[StepRecord]) -> list[Share]:
+    """Return for each step but the last the settled units that reached it and the next one."""
+    return [Share(after.settled, before.settled) for before, after in pairwise(steps)]
 
 
 def _loss(
@@ -244,7 +369,8 @@ def _loss(
     if len(report.aggregate.steps) > 2:
         phrases = [PhraseRecord(text="The largest loss is "), gap, PhraseRecord(text=": "), units]
     else:
-        phrases = [units, PhraseRecord(text=" dropped off "), gap]
+        verb = "was" if lost == 1 else "were"
+        phrases = [units, PhraseRecord(text=f" {verb} lost on the way "), gap]
     group = _most_of_the_loss(loss, lost, groups)
     if group is not None:
         shown = _phrase(group.words, ShownBy.RESULTS, cohort={group.name: group.value})
@@ -253,13 +379,19 @@ def _loss(
 
 
 def _gap_words(steps: Sequence[StepRecord], step: int) -> str:
-    """Describe the gap between a step and the next, by their own names if they have any."""
-    before, after = steps[step - 1], steps[step]
-    if before.row_count is not MISSING:  # Steps count in any order.
+    """Describe the gap between a step and the next."""
+    if steps[0].row_count is not MISSING:  # Steps count in any order.
         return f"from {step} to {step + 1} steps done"
-    if before.name or after.name:
-        return f"from {before.name or f'step {step}'} to {after.name or f'step {step + 1}'}"
-    return f"from step {step} to {step + 1}" if len(steps) > 2 else "between the two steps"
+    before, after = (_step_words(each) for each in steps[step - 1 : step + 1])
+    return f"from {before} to {after}"
+
+
+def _step_words(step: StepRecord) -> str:
+    """Return the name of a step or, if it has none, of its event. A step with several events has
+    only its number.
+    """
+    name = step.name or (step.value if len(step.options) < 2 else "")
+    return name if 0 < len(name) <= _MAX_NAME_CHARS else f"step {step.step}"
 
 
 def _most_of_the_loss(loss: StepRecord, lost: int, groups: Sequence[_Group]) -> _Group | None:
@@ -276,6 +408,31 @@ def _most_of_the_loss(loss: StepRecord, lost: int, groups: Sequence[_Group]) -> 
         if newcombe_interval(own, rest)[0] > 0:
             standing_out.append((own.rate - rest.rate, group))
     return max(standing_out, key=lambda pair: pair[0])[1] if standing_out else None
+
+
+def _moved_segment(segments: Sequence[_Segment], loss: StepRecord | None) -> list[PhraseRecord]:
+    """State the value whose units changed most clearly and otherwise than all others.
+
+    The p-values of all values are corrected together.
+    """
+    large = [
+        segment
+        for segment in segments
+        if min(share.whole for share in segment if isinstance(share, Share)) >= MIN_UNITS
+    ]
+    tests = compare_all([(segment.now, segment.before) for segment in large])
+    moved = []
+    for segment, test in zip(large, tests, strict=True):
+        own = move_of(segment.now, segment.before)
+        others = move_of(segment.others_now, segment.others_before)
+        is_larger = abs(own.difference) > abs(others.difference)
+        if test.is_clear and is_larger and moves_differ(own, others):
+            moved.append((abs(own.difference) * segment.now.whole, segment, own, others))
+    if not moved or loss is None:
+        return []
+    _, segment, own, others = max(moved, key=lambda item: item[0])
+    words = move_words(segment.name, segment.value, own, others)
+    return [_phrase(words, ShownBy.DRIVERS, step=loss.step), PhraseRecord(text=".")]
 
 
 def _comparison(groups: Sequence[_Group]) -> list[PhraseRecord]:
@@ -352,6 +509,56 @@ def _groups(cohorts: Sequence[CohortRecord], loss: StepRecord | None) -> list[_G
     return groups
 
 
+def segments_of(
+    report: ResultsRecord, cohorts: Sequence[CohortRecord], earlier: ResultsRecord
+) -> list[_Segment]:
+    """Return the values of breakdown properties in both periods; none if there are too many."""
+    if earlier.cohorts.total > len(earlier.cohorts.data):
+        return []
+    total, total_before = (_settled_share(part.aggregate) for part in (report, earlier))
+    before = {
+        (group.name, tagged(group.value)): group.completed
+        for group in _groups(earlier.cohorts.data, None)
+    }
+    segments = []
+    for group in _groups(cohorts, None):
+        own, own_before = group.completed, before.get((group.name, tagged(group.value)))
+        if own and own_before and total and total_before:
+            others = (_rest(total, own), _rest(total_before, own_before))
+            segments.append(_Segment(group.name, group.value, own, own_before, *others))
+    return segments
+
+
+def _rest(total: Share, part: Share) -> Share:
+    return Share(total.part - part.part, total.whole - part.whole)
+
+
+def _segments_at_entry(
+    runner: FunnelQueryRunner, context: QueryContext, earlier: QueryContext, step: int
+) -> list[_Segment]:
+    """Return the frequent values at entry in both periods, with the units that passed a loss."""
+    now, before = (
+        {
+            (group.key.name, tagged(group.key.value)): (group.key, group)
+            for group in read_entry_groups(runner, part, step)
+            if isinstance(group.key, Property)
+        }
+        for part in (context, earlier)
+    )
+    return [
+        _Segment(
+            key.name,
+            key.value,
+            group.passed,
+            before[name][1].passed,
+            group.others_passed,
+            before[name][1].others_passed,
+        )
+        for name, (key, group) in now.items()
+        if name in before
+    ]
+
+
 def _settled_share(aggregate: AggregateRecord) -> Share | None:
     """Return the settled units that completed; None if too few units are settled."""
     if aggregate.settled < MIN_UNITS:
@@ -362,13 +569,6 @@ def _settled_share(aggregate: AggregateRecord) -> Share | None:
 def _covers_period(report: ResultsRecord) -> bool:
     """Whether events are retained from the whole period."""
     return not report.coverage.period_begins_before_history
-
-
-def _period_words(earlier: ResultsRecord) -> str:
-    start, end = earlier.period.start_at, earlier.period.end_at
-    if start is None or end is None:
-        return "in the period before"
-    return period_before_words(parse_time(end) - parse_time(start))
 
 
 def _phrase(text: str, by: ShownBy, **parameters: Any) -> PhraseRecord:

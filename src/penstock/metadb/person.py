@@ -1,11 +1,27 @@
-"""The IDs of a person in every room, for exports of personal data."""
+"""People in every room: their names in lists, and their IDs for exports of personal data."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from penstock.base.ids import ScopeId, VisitorId, WebsiteId
+from penstock.base.ids import ScopeId, VisitorId, WebsiteId, WorkspaceId
+
+StoredVisitor = tuple[ScopeId, str]
+"""A visitor's identity scope and any of its IDs."""
+
+
+class PersonName(NamedTuple):
+    """The user of a visitor. name: what the workspace shows for the user: a trait, or the ID."""
+
+    user_id: str
+    name: str
+
+
+ReadPeople = Callable[
+    [WorkspaceId, Collection[StoredVisitor]], Mapping[StoredVisitor, PersonName | None]
+]
+"""Returns the people behind the visitors that exist; None for a visitor without a user."""
 
 
 class Person(NamedTuple):

@@ -4,6 +4,7 @@ import gzip
 import json
 import secrets
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -14,7 +15,7 @@ from markupsafe import Markup, escape
 from penstock import __version__
 from penstock.base.clock import iso, parse_time
 from penstock.base.patterns import Pattern
-from penstock.base.rates import percent, points
+from penstock.base.rates import percent, points, with_minus
 from penstock.base.wording import utc_time
 from penstock.funnels.definitions.operators import operators_by_group
 from penstock.http.requests import AnyRequest
@@ -96,14 +97,8 @@ def _number(value: float | None, style: str = "number") -> Markup:
     """
     if value is None:
         return Markup('<span class="none">–</span>')
-    text = percent(value) if style == "percent" else f"{value:,}"
+    text = percent(value) if style == "percent" else with_minus(f"{value:,}")
     return Markup(f'<data value="{value}" data-style="{style}">{text}</data>')
-
-
-def _signed_points(difference: float) -> str:
-    """Return a difference of two rates in percentage points, with its sign: `+9.8`."""
-    text = points(difference)
-    return text if text.startswith("-") else f"+{text}"
 
 
 _templates = Environment(
@@ -129,7 +124,8 @@ _templates.filters.update(
     ms=parse_time,
     first_time=_first_time,
     percent=percent,
-    points=_signed_points,
+    points=partial(points, signed=True),
+    minus=with_minus,
     type_in_words=_type_in_words,
     sentence=_sentence,
 )

@@ -149,13 +149,13 @@ def test_the_first_funnel_of_whole_seconds_counts_equal_times_in_step_order(
     assert (summary["wholeSeconds"], summary["sequenceProperty"]) == (True, None)
     shown = workspace.browser.get(f"/imports/{job['id']}").text
     assert "whole seconds. Events with equal times count in the order of the steps." in shown
-    assert "They prove no order of events in the same second" in shown
+    assert "The order of events in the same second is unknown" in shown
     client.post(f"/api/imports/{job['id']}/start")
     finished(client, job["id"])
     path = f"/funnels/new?import={job['id']}"
     assert first_funnel_counts(workspace, path) == [20, 20, 20]
     by_cart = workspace.browser.get(f"{path}&attemptProperty=cart").text
-    assert "They prove no order" in by_cart
+    assert "The order of events in the same second" in by_cart
     definition = suggested(by_cart)
     assert (definition["countingUnit"], definition["equalTimes"]) == ("attempt", None)
 
@@ -291,7 +291,7 @@ def test_the_mapping_of_a_table_is_guessed_corrected_and_used(send, client, serv
     assert summary["sample"]["columns"] == ["when", "who", "what", "basket"]
     assert summary["sample"]["rows"][0] == ["1714557600", "7", "opened", "b-1"]
     assert summary["mapping"]["columns"][0]["use"] == "time"
-    assert "No column has the use" in summary["error"]
+    assert "Choose the column" in summary["error"]
     assert problem(client.post(f"{path}/start")) == (422, "invalid")
     columns = [
         {"column": "when", "use": "time", "unit": "seconds"},

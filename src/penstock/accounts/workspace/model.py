@@ -4,8 +4,12 @@ from typing import NamedTuple
 
 
 class WorkspaceSettings(NamedTuple):
-    """Name of a workspace, and limits on a single query. None if the operator's limit applies."""
+    """Name of a workspace, limits on a single query, and the trait that names people.
+
+    A limit is None if the operator's applies, the trait if the user ID names people.
+    """
 
     name: str
     query_timeout_seconds: float | None
     query_memory_bytes: int | None
+    person_trait: str | None

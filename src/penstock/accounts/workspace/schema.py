@@ -9,15 +9,15 @@ from penstock.settings.product import MIN_QUERY_BYTES
 
 
 class WorkspaceChanges(Input):
-    """Changes to the settings. Omitted fields keep their value; null restores the operator's
-    limit.
-    """
+    """Changes to the settings. Omitted fields keep their value; null restores the default."""
 
     name: Omittable[Name] = None
     query_timeout_seconds: Annotated[float | None, Field(ge=0.1)] = None
     """Maximum time of one query, in seconds."""
     query_memory_bytes: Annotated[int | None, Field(ge=MIN_QUERY_BYTES)] = None
     """Maximum memory of one query, in bytes."""
+    person_trait: Name | None = None
+    """Trait of users that names people in lists, such as email; null for their user ID."""
 
 
 class LimitsRecord(Record):
@@ -31,5 +31,7 @@ class WorkspaceSettingsRecord(Record):
     """null means that the operator's limit applies."""
     query_memory_bytes: int | None
     """null means that the operator's limit applies."""
+    person_trait: str | None
+    """Trait that names people in lists; null means that their user ID does."""
     in_force: LimitsRecord
     """Limits that currently apply to queries."""

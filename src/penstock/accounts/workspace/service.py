@@ -64,6 +64,10 @@ class WorkspaceService:
         self._cache.forget(workspace_id)
         return after
 
+    def person_trait(self, workspace_id: WorkspaceId) -> str | None:
+        """Return the trait that names people; None for their user ID. Blocks on a cache miss."""
+        return self._cached(workspace_id).person_trait
+
     def in_force(self, own: WorkspaceSettings) -> LimitsRecord:
         """Return the workspace's own limits, capped at the operator's."""
         timeout_s = own.query_timeout_seconds or self._max_timeout_s
@@ -75,10 +79,13 @@ class WorkspaceService:
 
     def effective_limits(self, workspace_id: WorkspaceId) -> tuple[float, int]:
         """Return the seconds and bytes that a query may currently use."""
+        limits = self.in_force(self._cached(workspace_id))
+        return limits.query_timeout_seconds, limits.query_memory_bytes
+
+    def _cached(self, workspace_id: WorkspaceId) -> WorkspaceSettings:
         own = self._cache.load(workspace_id, lambda: self.settings(workspace_id))
         assert own is not None  # settings never returns None
-        limits = self.in_force(own)
-        return limits.query_timeout_seconds, limits.query_memory_bytes
+        return own
 
 
 def _above_limit(field: str, limit: str, setting: str) -> Fault:

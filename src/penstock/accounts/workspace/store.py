@@ -6,7 +6,8 @@ from penstock.accounts.workspace.model import WorkspaceSettings
 from penstock.base.ids import WorkspaceId
 from penstock.metadb.tables import workspaces
 
-_COLUMNS = (workspaces.c.name, workspaces.c.query_timeout_s, workspaces.c.query_memory_bytes)
+_C = workspaces.c
+_COLUMNS = (_C.name, _C.query_timeout_s, _C.query_memory_bytes, _C.person_trait)
 """Columns of the fields of `WorkspaceSettings`."""
 
 

@@ -14,6 +14,8 @@ from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.core import Core
 from penstock.http.bodies import bad_parameter
 from penstock.identity.profiles import service as profiles
+from penstock.identity.profiles.service import PersonNames
+from penstock.metadb.person import PersonName
 from penstock.settings import DAY_S
 from penstock.warehouse.client import WaitUntilShipped
 from penstock.warehouse.queries import load
@@ -37,12 +39,14 @@ class LiveService:
         self,
         core: Core,
         websites: WebsiteService,
+        people: PersonNames,
         *,
         wait_until_shipped: WaitUntilShipped,
         read_lost_events: ReadLostEvents,
     ) -> None:
         self._database, self._warehouse, self._clock = core.database, core.warehouse, core.clock
-        self._websites, self._wait_until_shipped = websites, wait_until_shipped
+        self._websites, self._people = websites, people
+        self._wait_until_shipped = wait_until_shipped
         self._read_lost_events = read_lost_events
 
     def recent_events(self, workspace_id: WorkspaceId, query: RecentQuery) -> RecentRecord:
@@ -85,6 +89,23 @@ class LiveService:
                 [website.id for website in websites], now_ms - _DAY_MS, now_ms
             ),
         )
+
+    def people(
+        self, workspace_id: WorkspaceId, events: Sequence[StoredEventRecord]
+    ) -> dict[str, PersonName]:
+        """Return the people behind events, by the event's ID, for members of the workspace."""
+        scopes = {site.id: site.scope_id for site in self._websites.websites(workspace_id)}
+        visitors = {
+            event.event_id: (scope_id, event.visitor_id)
+            for event in events
+            if (scope_id := scopes.get(WebsiteId(event.website_id))) is not None
+        }
+        people = self._people.read(workspace_id, set(visitors.values()))
+        return {
+            event_id: person
+            for event_id, visitor in visitors.items()
+            if (person := people.get(visitor)) is not None
+        }
 
     def _parameters(self, websites: Sequence[Website], query: RecentQuery) -> dict[str, object]:
         keys: list[int] = []

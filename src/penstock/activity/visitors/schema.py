@@ -55,6 +55,8 @@ class VisitorRecord(Record):
 
     visitor_id: str
     user_id: str | None
+    person: str | None
+    """The user's name: the trait that the workspace chose, or the user ID. null without a user."""
     website_id: str | None
     """Website of the visitor's last event."""
     events: int

@@ -23,6 +23,8 @@ from penstock.core import Core
 from penstock.http.bodies import bad_parameter
 from penstock.identity.profiles import service as profiles
 from penstock.identity.profiles.model import Profile
+from penstock.identity.profiles.service import PersonNames
+from penstock.metadb.person import PersonName
 from penstock.settings import DAY_S
 from penstock.warehouse.client import WaitUntilShipped
 from penstock.warehouse.queries import load
@@ -48,10 +50,15 @@ class VisitorService:
     """
 
     def __init__(
-        self, core: Core, websites: WebsiteService, *, wait_until_shipped: WaitUntilShipped
+        self,
+        core: Core,
+        websites: WebsiteService,
+        people: PersonNames,
+        *,
+        wait_until_shipped: WaitUntilShipped,
     ) -> None:
         self._database, self._warehouse, self._clock = core.database, core.warehouse, core.clock
-        self._settings, self._websites = core.settings, websites
+        self._settings, self._websites, self._people = core.settings, websites, people
         self._wait_until_shipped = wait_until_shipped
 
     def visitors(
@@ -77,25 +84,20 @@ class VisitorService:
             raise wrong_website_of_key(only_website)
         self._wait_until_shipped(self._settings.limits.fresh_wait_s)
         if query.search is not None:
-            matching = self._search(websites, query.search, query.pagination, only_website)
+            matching = self._search(
+                workspace_id, websites, query.search, query.pagination, only_website
+            )
             if matching.total:
                 return matching
         rows = self._active(websites, query, query.pagination)
         if not rows and query.page > 1:
             first = self._active(websites, query, Page(1, 1))
             return Listing([], query.pagination, first[0]["total"] if first else 0)
-        users: dict[tuple[str, str], str | None] = {}
-        with self._database.read() as db:
-            for scope_id in {website.scope_id for website in websites}:
-                names = [row["name"] for row in rows if row["scope"] == scope_id]
-                users |= {
-                    (scope_id, name): user_id
-                    for name, user_id in profiles.users_by_visitor(db, scope_id, names).items()
-                }
+        people = self._people.read(workspace_id, [(row["scope"], row["name"]) for row in rows])
         records = [
-            _visitor_record(row["name"], users[key], row)
+            _visitor_record(row["name"], _seen_by(people[key], only_website), row)
             for row in rows
-            if (key := (row["scope"], row["name"])) in users
+            if (key := (row["scope"], row["name"])) in people
         ]
         return Listing(records, query.pagination, rows[0]["total"] if rows else 0)
 
@@ -123,6 +125,7 @@ class VisitorService:
 
     def _search(
         self,
+        workspace_id: WorkspaceId,
         websites: Collection[Website],
         search: str,
         page: Page,
@@ -138,9 +141,8 @@ class VisitorService:
         for profile in visitors.values():
             website = scopes[profile.scope_id]
             summary = self._summary(self._visitor_events(profile, website, only_website))
-            record = _visitor_record(
-                profile.visitor_id, profile.user and profile.user.user_id, summary
-            )
+            person = self._person(workspace_id, profile, only_website)
+            record = _visitor_record(profile.visitor_id, person, summary)
             visitor_records.append((summary["last_ms"], record))
         records = [record for _, record in sorted(visitor_records, key=lambda pair: -pair[0])]
         return Listing(records[page.offset : page.offset + page.size], page, len(records))
@@ -159,7 +161,7 @@ class VisitorService:
         visitors with others.
         """
         visitor = self._find(workspace_id, visitor_id, query.website_id, only_website)
-        return self._detail(visitor, self._summary(visitor))
+        return self._detail(workspace_id, visitor, self._summary(visitor), only_website)
 
     def timeline(
         self,
@@ -181,12 +183,26 @@ class VisitorService:
         """Return the visitor and a page of its timeline, from one snapshot of its IDs."""
         visitor = self._find(workspace_id, visitor_id, query.website_id)
         summary = self._summary(visitor)
-        return self._detail(visitor, summary), self._timeline(visitor, summary, query.pagination)
+        detail = self._detail(workspace_id, visitor, summary)
+        return detail, self._timeline(visitor, summary, query.pagination)
 
-    def _detail(self, visitor: _VisitorEvents, summary: Mapping[str, Any]) -> VisitorDetailRecord:
+    def _person(
+        self, workspace_id: WorkspaceId, profile: Profile, only_website: WebsiteId | None
+    ) -> PersonName | None:
+        key = profile.scope_id, profile.visitor_id
+        return _seen_by(self._people.read(workspace_id, [key]).get(key), only_website)
+
+    def _detail(
+        self,
+        workspace_id: WorkspaceId,
+        visitor: _VisitorEvents,
+        summary: Mapping[str, Any],
+        only_website: WebsiteId | None = None,
+    ) -> VisitorDetailRecord:
         profile, user = visitor.profile, visitor.profile.user
         last = self._events(visitor, Page(1, 1)) if summary["events"] else []
-        record = _visitor_record(profile.visitor_id, user and user.user_id, summary)
+        person = self._person(workspace_id, profile, only_website)
+        record = _visitor_record(profile.visitor_id, person, summary)
         return VisitorDetailRecord(
             **dict(record),
             ids=profile.ids[: 1 + MAX_LISTED_MERGES],
@@ -255,13 +271,24 @@ class VisitorService:
         return [StoredEventRecord.from_row(row) for row in rows]
 
 
-def _visitor_record(visitor_id: str, user_id: str | None, row: Mapping[str, Any]) -> VisitorRecord:
+def _seen_by(person: PersonName | None, only_website: WebsiteId | None) -> PersonName | None:
+    """Return the name as a caller may see it: a key for one website gets no traits.
+
+    They may come from websites that the key cannot read.
+    """
+    return person and (person if only_website is None else person._replace(name=person.user_id))
+
+
+def _visitor_record(
+    visitor_id: str, person: PersonName | None, row: Mapping[str, Any]
+) -> VisitorRecord:
     """Return the record for a row of `active_visitors.sql` or `visitor_summary.sql`."""
     has_events = bool(row["events"])
     website_id, kind, name = row["last_event"]
     return VisitorRecord(
         visitor_id=visitor_id,
-        user_id=user_id,
+        user_id=person and person.user_id,
+        person=person and person.name,
         website_id=website_id or None,
         country=row["last_country"] or None,
         device=row["last_device"] or None,

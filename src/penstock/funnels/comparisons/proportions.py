@@ -108,6 +108,37 @@ def newcombe_interval(share: Share, baseline: Share) -> tuple[float, float]:
     return difference - below, difference + above
 
 
+@dataclass(frozen=True, slots=True)
+class Move:
+    """The change of a share. interval: its 95% confidence interval."""
+
+    difference: float
+    interval: tuple[float, float]
+
+    @property
+    def is_clear(self) -> bool:
+        low, high = self.interval
+        return low > 0 or high < 0
+
+
+def move_of(now: Share, before: Share) -> Move:
+    """Return the change of a share."""
+    return Move(now.rate - before.rate, newcombe_interval(now, before))
+
+
+def moves_differ(own: Move, rest: Move) -> bool:
+    """Whether the 95% confidence interval of the difference of two changes excludes 0.
+
+    Method: the intervals of both changes give that of their difference (MOVER: Donner and Zou
+    2010).
+    """
+    (low, high), (rest_low, rest_high) = own.interval, rest.interval
+    difference = own.difference - rest.difference
+    below = hypot(own.difference - low, rest_high - rest.difference)
+    above = hypot(high - own.difference, rest.difference - rest_low)
+    return difference - below > 0 or difference + above < 0
+
+
 def p_value(share: Share, baseline: Share) -> tuple[Method, float]:
     """Return the probability of a difference at least this large if the true rates are equal.
 

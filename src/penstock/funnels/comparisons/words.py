@@ -1,12 +1,15 @@
 """Words for values, differences and intervals, and the summary of a comparison."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from msgspec import json
 
+from penstock.base.clock import parse_time
 from penstock.base.rates import Share, percent, points
 from penstock.base.scalar import Scalar
-from penstock.funnels.comparisons.proportions import Comparison, newcombe_interval
+from penstock.funnels.comparisons.proportions import Comparison, Move, newcombe_interval
+from penstock.funnels.queries.schema import PeriodRecord
 
 _MAX_VALUE_CHARS = 60
 _DAY_MS = 86_400_000
@@ -31,22 +34,57 @@ def interval_words(low: float, high: float) -> str:
     return f"95%: {points(low)} to {points(high)}"
 
 
-def change_words(now: Share, before: Share, period: str) -> str:
-    """Return the change of a share: `3.1 points fewer than in the 30 days before (95%: ...)`.
+class ChangeWords(NamedTuple):
+    """The words for the change of a share: what changed, and from what."""
 
-    period: words for the earlier period, such as those of `period_before_words`.
+    change: str
+    origin: str
+
+
+def change_words(now: Share, before: Share, period: str) -> ChangeWords:
+    """Return the change of a share: `3.1 points down`, ` from 65.0% in the 30 days before (95%:
+    0.4 to 5.8)`.
+
+    period: words for the earlier period, such as those of `period_words`.
     """
     low, high = newcombe_interval(now, before)
-    difference = _in_points(abs(now.rate - before.rate))
-    if low > 0:
-        return f"{difference} more than {period} ({interval_words(low, high)})"
-    if high < 0:
-        return f"{difference} fewer than {period} ({interval_words(-high, -low)})"
-    return f"not clearly different from {percent(before.rate)} {period}"
+    origin = f" from {percent(before.rate)} {period}"
+    if low <= 0 <= high:
+        return ChangeWords("not clearly different", origin)
+    bounds = (low, high) if low > 0 else (-high, -low)
+    return ChangeWords(
+        points_changed(now.rate - before.rate), f"{origin} ({interval_words(*bounds)})"
+    )
 
 
-def period_before_words(length_ms: int) -> str:
-    """Return the words for the period of this length just before: `in the 30 days before`."""
+def points_changed(difference: float) -> str:
+    """Return a difference of two rates: `3.1 points down`."""
+    return f"{_in_points(abs(difference))} {'up' if difference > 0 else 'down'}"
+
+
+def move_words(name: str, value: Scalar | None, own: Move, rest: Move) -> str:
+    """Return how the rate of one value moved, and that of all others: `plan = pro fell by 17.6
+    points (95%: 10.8 to 24.3); the others are not clearly different`.
+    """
+    low, high = own.interval if own.difference > 0 else (-own.interval[1], -own.interval[0])
+    others = f"{_moved(rest.difference)}" if rest.is_clear else "are not clearly different"
+    return (
+        f"{name} = {value_words(value)} {_moved(own.difference)} ({interval_words(low, high)}); "
+        f"the others {others}"
+    )
+
+
+def _moved(difference: float) -> str:
+    return f"{'rose' if difference > 0 else 'fell'} by {_in_points(abs(difference))}"
+
+
+def period_words(period: PeriodRecord, earlier: PeriodRecord) -> str:
+    """Return the words for an earlier period: `in the 30 days before` if it ends where the other
+    begins.
+    """
+    if earlier.start_at is None or earlier.end_at is None or earlier.end_at != period.start_at:
+        return "in the earlier period"
+    length_ms = parse_time(earlier.end_at) - parse_time(earlier.start_at)
     days = round(length_ms / _DAY_MS)
     if not days or abs(length_ms - days * _DAY_MS) > _CLOCK_CHANGE_MS:
         return "in the period before"
@@ -56,14 +94,16 @@ def period_before_words(length_ms: int) -> str:
 def lead_words(
     name: str, value: Scalar | None, baseline: Scalar | None, comparison: Comparison
 ) -> str:
-    """Return the difference of a value to the baseline: `plan = b is ahead of a by 8 points`."""
+    """Return the difference of a value to the baseline: `plan = b converts 8.0 points better than
+    a (95%: 4.1 to 12.0)`.
+    """
     difference, (low, high) = comparison.difference, comparison.interval
-    direction = "ahead of" if difference >= 0 else "behind"
+    direction = "better" if difference >= 0 else "worse"
     if difference < 0:
         low, high = -high, -low
     return (
-        f"{name} = {value_words(value)} is {direction} {value_words(baseline)} by "
-        f"{_in_points(abs(difference))} ({interval_words(low, high)})"
+        f"{name} = {value_words(value)} converts {_in_points(abs(difference))} {direction} than "
+        f"{value_words(baseline)} ({interval_words(low, high)})"
     )
 
 

@@ -22,7 +22,8 @@ class QueryContext:
     for all websites. is_fresh: whether all events acknowledged before the query can be read.
     definition: the definition to evaluate. saved_definition: the same without ad hoc changes, with
     internal traffic. ad_hoc: those changes. segment, internal_traffic: see `ChangedDefinition`.
-    only_cached: read rows only from the cache.
+    only_cached: read rows only from the cache. names_by_trait: whether the caller may see the trait
+    that names people.
     """
 
     workspace_id: WorkspaceId
@@ -39,6 +40,7 @@ class QueryContext:
     segment: SavedSegmentRecord | None = None
     internal_traffic: InternalTraffic | None = None
     only_cached: bool = False
+    names_by_trait: bool = True
 
     def counted(
         self, profile: DataProfile, *, edges_ms: Sequence[int] | None = None

@@ -8,6 +8,7 @@ from typing import Any
 from penstock.base.errors import Fault, Invalid, Malformed
 from penstock.base.paging import Page
 from penstock.base.paths import page_path_or_text
+from penstock.base.unicode_text import composed
 from penstock.funnels.definitions.ad_hoc import NO_CHANGES, AdHocChanges
 from penstock.funnels.definitions.builtins import PATH
 from penstock.funnels.definitions.model import Definition
@@ -21,9 +22,9 @@ class Selection:
     """The units that a caller selects, and the page and order of their cohorts.
 
     website_id: None for all websites. start_ms, end_ms: the reporting period; both or neither are
-    set. cohort: exact value by breakdown property; None if the value is missing. ad_hoc: changes to
-    the saved funnel for this query only. as_of_ms: evaluate the query as of this time; None for the
-    current time.
+    set. cohort: exact value by breakdown property; None if the value is missing. search: see
+    `QueryParams`. ad_hoc: changes to the saved funnel for this query only. as_of_ms: evaluate the
+    query as of this time; None for the current time.
     """
 
     website_id: str | None = None
@@ -33,6 +34,7 @@ class Selection:
     page: Page = field(default_factory=Page)
     sort: Sort = Sort.ENTERED
     descending: bool = True
+    search: str = ""
     ad_hoc: AdHocChanges = NO_CHANGES
     as_of_ms: int | None = None
 
@@ -75,6 +77,7 @@ def query_params(scope: WebsiteScope, selection: Selection, evaluated_at_ms: int
         page=selection.page,
         sort=selection.sort,
         descending=selection.descending,
+        search=composed(selection.search),
         settled=selection.ad_hoc.settled,
     )
 

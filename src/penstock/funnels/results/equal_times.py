@@ -7,11 +7,11 @@ from penstock.funnels.results.schema import ReportRecord
 from penstock.funnels.statements.query import QueryParams
 
 _IN_STEP_ORDER = (
-    "If their times are whole seconds, set “Events with equal times” of the funnel to “Count in "
+    "If the times are whole seconds, edit the funnel: set “Events with equal times” to “Count in "
     "the order of the steps” (equalTimes: inStepOrder)."
 )
 _SEQUENCE = (
-    "Send a whole number that rises with each event of an attempt, and name it as the funnel's "
+    "Send a whole number that rises with each event of an attempt, and choose it as the funnel's "
     "sequence property (sequenceProperty)."
 )
 
@@ -39,7 +39,7 @@ def equal_times_notes(
     is_attempts = definition.counting_unit is CountingUnit.ATTEMPT
     way_out = _SEQUENCE if is_attempts else _IN_STEP_ORDER
     text = (
-        f"{definition.units(tied)} of {total.entered:,} have events at equal times, whose order "
-        f"nothing proves. Some of them may have completed. {way_out}"
+        f"{definition.units(tied)} of {total.entered:,} have events with equal times, so their "
+        f"order is unknown. Some of them may have completed. {way_out}"
     )
     return [Note(NoteCode.EQUAL_TIMES, text)]

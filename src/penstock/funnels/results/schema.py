@@ -5,7 +5,7 @@ from enum import StrEnum
 from operator import not_
 from typing import Annotated, Literal
 
-from pydantic import MISSING, Field, field_validator, model_validator
+from pydantic import MISSING, AfterValidator, Field, field_validator, model_validator
 
 from penstock.base.paging import MAX_PAGE_SIZE, Page
 from penstock.base.table_files import TableFormat
@@ -21,7 +21,7 @@ from penstock.funnels.queries.schema import (
 from penstock.funnels.saved.schema import FunnelIn
 from penstock.funnels.statements.query import Sort
 from penstock.http.period import TIME, add_missing_end, ends_after_start, read_time_ms
-from penstock.http.schema import Name, Rate, Record
+from penstock.http.schema import Name, Rate, Record, without_nul
 
 
 class ResultsQuery(CohortQuery):
@@ -35,6 +35,10 @@ class ResultsQuery(CohortQuery):
     """Sort key of the cohorts. Cohorts without a value come last."""
     order: Literal["desc", "asc"] = "desc"
     """Descending or ascending order."""
+    search: Annotated[str, Field(max_length=200), AfterValidator(without_nul)] = ""
+    """Only cohorts with a value that contains this text, regardless of case. `Unknown` also finds
+    missing values. The other numbers cover all cohorts.
+    """
 
     def selection(self) -> Selection:
         return replace(
@@ -42,6 +46,7 @@ class ResultsQuery(CohortQuery):
             page=Page(self.page, self.page_size),
             sort=self.sort,
             descending=self.order == "desc",
+            search=self.search,
         )
 
 
@@ -59,6 +64,7 @@ class ExportQuery(CohortQuery):
     page_size: _Ignored = None
     sort: _Ignored = None
     order: _Ignored = None
+    search: _Ignored = None
 
 
 class PreviewIn(FunnelIn):

@@ -92,3 +92,13 @@ def rows_never_received(
     [counts] = runner.fetch_events(always, statement).rows
     impossible = impossible_rows(always.definition, rows, counts)
     return {each.row for each in impossible if each.reason is silent}
+
+
+def received_no_step(runner: FunnelQueryRunner, context: QueryContext, website_id: str) -> bool:
+    """Whether a website never received an event with the name of a step, at any time."""
+    of_website = context.with_params(start_ms=None, end_ms=None, website_ids=(website_id,))
+    definition = of_website.definition
+    rows = [index for index, row in enumerate(definition.rows) if row.required]
+    statement = row_events(definition, of_website.params, of_website.profile, rows)
+    [counts] = runner.fetch_events(of_website, statement).rows
+    return not any(counts["named"])

@@ -6,7 +6,7 @@ Otherwise, an event serves a step if it raises the number of steps that differen
 (`_independent`). Source: semantics, "Any order".
 """
 
-from penstock.funnels.statements.equal_times import keeps_ranks
+from penstock.funnels.statements.equal_times import keeps_ranks, rank
 from penstock.funnels.statements.query import Plan
 from penstock.funnels.statements.times import entry_time
 
@@ -86,10 +86,11 @@ def _around(plan: Plan) -> str:
     conditions.append(plan.overlaps("x.mask", plan.required | sum(plan.exclusions)))
     own = f"arrayFilter(x -> {' AND '.join(conditions)}, history)"
     if plan.has_whole_seconds:
-        rank = "x.rank, " if keeps_ranks(plan) else ""
-        own = f"arraySort(x -> ({time}, {rank}x.event_id), {own})"
+        order = f"{rank(plan, 0)}, x.event_id" if keeps_ranks(plan) else "x.event_id"
+        own = f"arraySort(x -> ({time}, {order}), {own})"
     kind = f"Tuple(time Int64, rows UInt32, mask {plan.mask_type}, keys Array(UInt64))"
-    event = f"({time}, {rows_of(plan, 'x.mask')}, x.mask, x.keys)"
+    keys = "x.keys" if plan.breadth else "[]"
+    event = f"({time}, {rows_of(plan, 'x.mask')}, x.mask, {keys})"
     return f"arrayMap(x -> CAST({event}, '{kind}'), {own})"
 
 

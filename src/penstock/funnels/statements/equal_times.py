@@ -6,8 +6,7 @@ Events that are equal in them are interchangeable, so no figure depends on the o
 Source: semantics, "Equal times".
 """
 
-from penstock.funnels.definitions.model import Match, Row
-from penstock.funnels.statements.matching import is_pattern
+from penstock.funnels.definitions.model import Row, overlap
 from penstock.funnels.statements.query import UNUSABLE, Plan, RowBits
 
 
@@ -37,40 +36,19 @@ def _has_rivals(plan: Plan, row: Row) -> bool:
         if other is not row and not other.diagnostic
         for match in other.matches
     ]
-    return any(_overlap(match, other) for match in row.matches for other in others)
+    return any(overlap(match, other) for match in row.matches for other in others)
 
 
-def _overlap(match: Match, other: Match) -> bool:
-    has_pattern = is_pattern(match) or is_pattern(other)
-    return match.type is other.type and (has_pattern or match.value == other.value)
+def reading_key(plan: Plan, step: int, before: str = "") -> str:
+    """Return the sort key of the event `x` among those of its time.
 
-
-def rank_type(plan: Plan) -> str:
-    texts = ", String" * plan.breadth if reads_texts(plan) else ""
-    return f"Tuple(UInt8, {plan.mask_type}, {plan.mask_type}, UInt8{texts})"
-
-
-def first_rank(plan: Plan) -> str:
-    """Return the sort key of an event among those that could complete step 1."""
-    return _unless_numbered(plan, "seq", _first_rank(plan))
-
-
-def _unless_numbered(plan: Plan, seq: str, key: str) -> str:
-    """Return a sort key for events without a usable number; the same key for all others."""
-    none = ", ''" * plan.breadth if reads_texts(plan) else ""
-    kind = rank_type(plan)
-    return f"if({seq} = {UNUSABLE}, CAST({key}, '{kind}'), CAST((0, 0, 0, 0{none}), '{kind}'))"
-
-
-def _first_rank(plan: Plan) -> str:
-    read = sum(bits.all for bits in plan.rows if not bits.row.diagnostic)
-    numbers = range(1, plan.breadth + 1)
-    last = "".join(f", text_{j}" for j in numbers) if reads_texts(plan) else ""
-    if plan.definition.in_any_order:
-        steps = " + ".join(f"({plan.overlaps('mask', step.all)})" for step in plan.steps)
-        mask = f"bitAnd(mask, {plan.mask(read)})"
-        return f"tuple(toUInt8({steps}), {plan.mask(0)}, {mask}, coarse{last})"
-    return f"tuple({_of_step(plan, 0, 'mask')}, bitAnd(mask, {plan.mask(read)}), coarse{last})"
+    Events with equal numbers are read as they arrived, all others by `rank`. before: sort keys that
+    precede the rank, each followed by a comma.
+    """
+    arrival = f"if(x.seq = {UNUSABLE}, '', x.event_id), "
+    if plan.definition.sequence_property is None:
+        arrival = ""
+    return f"(x.seq, {arrival}{before}{rank(plan, step)}, x.event_id)"
 
 
 def rank(plan: Plan, step: int) -> str:
@@ -78,32 +56,40 @@ def rank(plan: Plan, step: int) -> str:
 
     step: index of the step.
     """
-    numbers = range(plan.breadth)
-    texts = "".join(f", x.rank.{5 + j}" for j in numbers) if reads_texts(plan) else ""
-    key = f"tuple({_of_step(plan, step, 'x.mask')}, x.rank.3, x.rank.4{texts})"
-    return _unless_numbered(plan, "x.seq", key)
-
-
-def _of_step(plan: Plan, step: int, mask: str) -> str:
     bits = plan.steps[step]
-    own = f"bitAnd({mask}, {plan.mask(bits.all)})"
-    lowest = f"to{plan.mask_type}(bitAnd({own}, bitNot({own} - {plan.mask(1)})))"
-    return f"{_later_rows(plan, bits, mask)}, {lowest}"
+    own = f"bitAnd(x.mask, {plan.mask(bits.all)})"
+    lowest = f"bitAnd({own}, bitNot({own} - {plan.mask(1)}))"
+    read = sum(bits.all for bits in plan.rows if not bits.row.diagnostic)
+    parts = [_later_rows(plan, bits), lowest, f"bitAnd(x.mask, {plan.mask(read)})"]
+    if plan.definition.in_any_order:  # No step is awaited.
+        parts[:2] = [" + ".join(f"({plan.overlaps('x.mask', row.all)})" for row in plan.steps)]
+    if plan.has_whole_seconds:
+        parts.append("bitTest(x.late, 0)")
+    parts += [f"x.text_{j}" for j in range(1, plan.breadth + 1) if reads_texts(plan)]
+    return f"tuple({', '.join(parts)})"
 
 
-def _later_rows(plan: Plan, step: RowBits, mask: str) -> str:
+def in_reading_order(plan: Plan, histories: str) -> str:
+    """Sort the events of equal times for step 1. Units without such events keep their order."""
+    has_ties = "length(arrayCompact(events.ts)) < length(events)"
+    in_order = f"arraySort(x -> (x.ts, {reading_key(plan, 0)}), events)"
+    return f"SELECT unit, if({has_ties}, {in_order}, events) AS events FROM ({histories})"
+
+
+def _later_rows(plan: Plan, step: RowBits) -> str:
     """Count the rows after a step that an event matches, without diagnostic rows."""
     later = plan.rows[plan.rows.index(step) + 1 :]
-    counted = [plan.overlaps(mask, bits.all) for bits in later if not bits.row.diagnostic]
+    counted = [plan.overlaps("x.mask", bits.all) for bits in later if not bits.row.diagnostic]
     return f"toUInt8({' + '.join(f'({matches})' for matches in counted) or '0'})"
 
 
-def served_masks(plan: Plan, events: str, same_order: str) -> str:
-    """Return the mask of each event without the matches that others of the same order serve.
+def served_masks(plan: Plan, same_order: str) -> str:
+    """Return the mask of each follower without the matches that others of the same order serve.
 
     Of a plain step, the first event serves all matches; of a group, each part is served by the
-    first event that matches it. same_order: a column that shows for each event whether it has the
-    same time and number as the previous one. Events with equal numbers are read as they arrived.
+    first event that matches it. same_order: a column that shows for each follower whether it has
+    the same time and number as the previous one. Events with equal numbers are read as they
+    arrived.
     """
     slots = [
         (index, bits)
@@ -112,7 +98,7 @@ def served_masks(plan: Plan, events: str, same_order: str) -> str:
         for bits in (step.each if step.row.all_of else (step.all,))
     ]
     if not slots:
-        return f"{events}.mask"
+        return "followers.mask"
     others = ~sum(bits for _, bits in slots) & sum(bits.all for bits in plan.rows)
     firsts = ", ".join(_first(plan, index, bits) for index, bits in slots)
     masks = plan.masks([bits for _, bits in slots])
@@ -123,9 +109,9 @@ def served_masks(plan: Plan, events: str, same_order: str) -> str:
                    run, arrayEnumerate(run), arrayWithConstant(length(run), [{firsts}]))"""
     is_ordered = f"length(run) = 1 OR run[1].seq != {UNUSABLE}"
     of_runs = f"""arrayMap(run -> if({is_ordered}, run.mask, {served}),
-                   arraySplit((x, same) -> NOT same, {events}, {same_order}))"""
-    is_plain = f"arrayCount(same -> same, {same_order}) <= 1"  # The first one equals itself.
-    return f"if({is_plain}, {events}.mask, arrayFlatten({of_runs}))"
+                   arraySplit((x, same) -> NOT same, followers, {same_order}))"""
+    is_plain = f"arraySum({same_order}) <= 1"  # The first one equals itself.
+    return f"if({is_plain}, followers.mask, arrayFlatten({of_runs}))"
 
 
 def _first(plan: Plan, step: int, bits: int) -> str:

@@ -14,7 +14,6 @@ from penstock.funnels.statements.equal_times import reads_texts
 from penstock.funnels.statements.matching import (
     KINDS,
     filter_condition,
-    is_pattern,
     is_whole_second,
     match_condition,
     property_hash,
@@ -87,7 +86,7 @@ def _mask(plan: Plan) -> str:
         parts.append(f"if({is_sent()}, {plan.mask(plan.any_event)}, {plan.mask(0)})")
     for row in plan.rows:
         for match, bit in zip(row.row.matches, row.each, strict=True):
-            if match.filters or is_pattern(match):
+            if match.filters or match.is_pattern:
                 condition = match_condition(match, plan)
                 parts.append(f"if({condition}, {plan.mask(bit)}, {plan.mask(0)})")
             else:
@@ -185,7 +184,7 @@ def in_share(binder: Binder, share: tuple[int, int]) -> str:
 def name_scope(plan: Plan) -> str:
     """Return a condition for names that can match. The sort order lets the engine skip others."""
     matches = [match for row in plan.definition.rows for match in row.matches]
-    if any(is_pattern(match) for match in matches):
+    if any(match.is_pattern for match in matches):
         return "1"
     names = sorted({match.value for match in matches})
     return f"events.name IN {plan.binder.bind('Array(String)', names)}"

@@ -27,7 +27,7 @@ from penstock.funnels.statements.entry_filters import (
     entry_passes,
     filtered_histories,
 )
-from penstock.funnels.statements.equal_times import first_rank, keeps_ranks, rank_type
+from penstock.funnels.statements.equal_times import in_reading_order, keeps_ranks, reads_texts
 from penstock.funnels.statements.progress import (
     assumed_order,
     conflicts,
@@ -68,15 +68,19 @@ DETAIL_COLUMNS = (
 
 
 def _event_fields(plan: Plan) -> dict[str, str]:
-    """Return the types of an event's fields by name.
+    """Return the types of an event's fields by name. Events only carry what the plan reads.
 
     Fields are named explicitly, because inferred names get lost on the way to cluster shards.
     """
-    fields = {"ts": "Int64", "seq": "UInt64"}
-    if keeps_ranks(plan):
-        fields["rank"] = rank_type(plan)
-    fields |= {"event_id": "String", "mask": plan.mask_type, "keys": "Array(UInt64)"}
-    fields |= {"invalid": "UInt8", "visitor": "UInt64"}
+    fields = {"ts": "Int64", "seq": "UInt64", "event_id": "String", "mask": plan.mask_type}
+    if plan.breadth:
+        fields["keys"] = "Array(UInt64)"
+    if reads_texts(plan):
+        fields |= {f"text_{j}": "String" for j in range(1, plan.breadth + 1)}
+    if plan.definition.sequence_property is not None:
+        fields["invalid"] = "UInt8"
+    if plan.by_attempt or plan.keeps_visitors:
+        fields["visitor"] = "UInt64"
     if plan.has_whole_seconds:
         fields["late"] = "Int64"
     if plan.has_entry_filters:
@@ -92,7 +96,6 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
     """
     keys = ", ".join(f"key_{j}" for j in range(1, plan.breadth + 1))
     computed = {
-        "rank": first_rank(plan),
         "keys": f"CAST([{keys}], 'Array(UInt64)')",
         "late": late_time("ts", "coarse"),
     }
@@ -100,11 +103,14 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
     event = ", ".join(computed.get(name, name) for name in fields)
     event_type = f"Tuple({', '.join(f'{name} {kind}' for name, kind in fields.items())})"
     histories = f"""
-        SELECT unit,
-               arraySort(groupArray(CAST(({event}), '{event_type}'))) AS events,
-               arraySlice(events, 1, {MAX_UNIT_EVENTS}) AS history,
-               length(events) > {MAX_UNIT_EVENTS} AS has_more_events
+        SELECT unit, arraySort(groupArray(CAST(({event}), '{event_type}'))) AS events
         FROM {matched} WHERE unit != 0 GROUP BY unit"""
+    if keeps_ranks(plan):
+        histories = in_reading_order(plan, histories)
+    histories = f"""
+        SELECT unit, arraySlice(events, 1, {MAX_UNIT_EVENTS}) AS history,
+               length(events) > {MAX_UNIT_EVENTS} AS has_more_events
+        FROM ({histories})"""
     if plan.has_entry_filters and not plan.steps[0].row.all_of:
         histories = filtered_histories(plan, histories, fields, event_type)
     candidates = f"SELECT unit, history, has_more_events, {entries_of(plan)} AS entries"
@@ -134,10 +140,7 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
         where = "" if plan.repeats else "WHERE passes"
         tied = f"SELECT * FROM (SELECT *, {passes} AS passes FROM ({tied})) {where}"
     values = f"""
-        SELECT *,
-               arrayMap(j -> if(tied AND arrayUniq(arrayMap(x -> x.keys[j], tied_events)) > 1,
-                                0, first_event.keys[j]),
-                        range(1, {plan.breadth + 1})) AS entry_keys,
+        SELECT *, {_entry_keys(plan)} AS entry_keys,
                {_later_events(plan)} AS later
         FROM ({_add_served(plan, tied)})"""
     own = "own" if plan.repeats else "history"
@@ -145,8 +148,7 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
         SELECT unit, entry_keys AS keys, progress.reached AS reached, entry_ts,
                {ms(plan, "progress.last_ts")} AS done_ts, {_chosen_matches(plan)} AS chosen,
                progress.skips AS skips, {unit_ties(plan)} AS ties,
-               arrayCount(x -> x.invalid AND {plan.overlaps("x.mask", plan.required)},
-                          {own}) AS invalid,
+               {_invalid_numbers(plan, own)} AS invalid,
                tied, {_unit_conflicts(plan)} AS conflicts,
                {_has_several_visitors(plan)} AS several,
                {_diagnostic_counts(plan)} AS seen, cut, {_coarse_times(plan, own)} AS coarse,
@@ -198,6 +200,21 @@ def _coarse_times(plan: Plan, events: str) -> str:
     is_one = "bitTest(x.late, 0) AND (now = previous OR now = next)"
     count = f"""arrayCount((x, now, previous, next) -> {is_one}, own, {seconds}, {neighbours})"""
     return f"toUInt32(arrayMap(own -> {count}, [{required}])[1])"
+
+
+def _entry_keys(plan: Plan) -> str:
+    """Return the entry values: those of the entry, without those on which tied events disagree."""
+    if not plan.breadth:
+        return "CAST([], 'Array(UInt64)')"
+    disagree = "tied AND arrayUniq(arrayMap(x -> x.keys[j], tied_events)) > 1"
+    numbers = f"range(1, {plan.breadth + 1})"
+    return f"arrayMap(j -> if({disagree}, 0, first_event.keys[j]), {numbers})"
+
+
+def _invalid_numbers(plan: Plan, events: str) -> str:
+    if plan.definition.sequence_property is None:
+        return "toUInt32(0)"
+    return f"arrayCount(x -> x.invalid AND {plan.overlaps('x.mask', plan.required)}, {events})"
 
 
 def _later_events(plan: Plan) -> str:

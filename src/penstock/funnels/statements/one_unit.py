@@ -35,9 +35,10 @@ def unit_names(
 ) -> Statement:
     """Select the names of units.
 
-    Columns of visitors: unit, name (the canonical visitor's ID). Columns of attempts: unit, texts
-    (of the properties that are keys of the attempt ID, in order), and, for `$visitor` and
-    `$session`, visitor (a number), website_id and session_id.
+    Columns of visitors: unit, scope, name (the canonical visitor's ID). Columns of attempts:
+    unit, texts (of the properties that are keys of the attempt ID, in order), scope and sent_by
+    (the visitor ID of the first event that verifies one), and, for `$visitor` and `$session`,
+    visitor (a number), website_id and session_id.
 
     every_name: include units that match no row. entries_ms: times of the attempts' entries, at
     which each attempt has an event; None if unknown.
@@ -57,6 +58,9 @@ def unit_names(
             names += f" AND events.occurred_at IN ({times})"
         sql = f"""
         SELECT {unit_key(plan)} AS unit, CAST([{texts}], 'Array(String)') AS texts,
+               argMinIf((toString(events.scope_id), events.visitor_id), events.occurred_at,
+                        events.source != 'provider' OR events.verified) AS sender,
+               sender.1 AS scope, sender.2 AS sent_by,
                {visitor} AS visitor, toString(any(events.website_id)) AS website_id,
                any(events.session_id) AS session_id
         FROM {source}
@@ -65,11 +69,12 @@ def unit_names(
         scopes = plan.binder.bind("Array(String)", list(params.scope_ids))
         # A canonical visitor may have no events. In that case, an alias contains its ID.
         sql = f"""
-        SELECT unit, any(name) AS name FROM (
-            SELECT visitor_key AS unit, visitor_id AS name FROM events
+        SELECT unit, any(own_scope) AS scope, any(name) AS name FROM (
+            SELECT visitor_key AS unit, toString(scope_id) AS own_scope, visitor_id AS name
+            FROM events
             WHERE {event_scope(plan)} AND visitor_key IN {keys}
             UNION ALL
-            SELECT canonical_key, canonical_id FROM visitor_aliases
+            SELECT canonical_key, toString(scope_id), canonical_id FROM visitor_aliases
             WHERE scope_id IN {scopes} AND canonical_key IN {keys})
         GROUP BY unit"""
     return Statement(sql, plan.binder.values)

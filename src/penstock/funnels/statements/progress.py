@@ -41,22 +41,21 @@ def folded_units(plan: Plan, values: str, *, detailed: bool) -> str:
         same_time = _equals_previous(f"followers.{time}")
         followers = f"SELECT *, {step_order.reading(plan, same_time)} FROM ({followers})"
         events = "reading"
-    elif keeps_ranks(plan):
-        same_order = _equals_previous(f"arrayZip(followers.{time}, followers.seq)")
-        served = served_masks(plan, "followers", "same_order")
-        followers = f"""
-        SELECT *, {served} AS served_masks
-        FROM (SELECT *, {same_order} AS same_order FROM ({followers}))"""
-    times = f"{events}.{time}"
-    inputs = {"ts": times, "seq": f"{events}.seq", "mask": f"{events}.mask"}
+    times, numbers = f"{events}.{time}", f"{events}.seq"
+    inputs = {"ts": times, "seq": numbers, "mask": f"{events}.mask"}
+    same_ts = same_seq = _equals_previous(times)
+    if plan.definition.sequence_property is not None:
+        same_seq = _equals_previous(times, numbers)
     if plan.definition.in_step_order:
         inputs |= {"event_id": f"{events}.event_id", "awaited": "awaited"}
     elif keeps_ranks(plan):
+        followers = f"""
+        SELECT *, {served_masks(plan, "same_order")} AS served_masks
+        FROM (SELECT *, {same_seq} AS same_order FROM ({followers}))
+        SETTINGS short_circuit_function_evaluation = 'enable'"""
         inputs["own"] = "served_masks"
-    same_ts = same_seq = _equals_previous(times)
     inputs["same_ts"] = same_ts
     if plan.definition.sequence_property is not None:
-        same_seq = _equals_previous(f"arrayZip({times}, {events}.seq)")
         inputs["same_seq"] = same_seq
     if plan.excludes:
         inputs |= fold_inputs(plan, events, same_ts, same_seq)
@@ -103,10 +102,12 @@ def _early_ties(plan: Plan) -> str:
     return f"arrayCount((x, i) -> {' AND '.join(conditions)}, history, arrayEnumerate(history))"
 
 
-def _equals_previous(values: str) -> str:
-    """Return an array that shows for each value whether it equals the previous value."""
-    previous = f"arrayPopBack(arrayPushFront({values}, {values}[1]))"
-    return f"arrayMap((now, previous) -> now = previous, {values}, {previous})"
+def _equals_previous(*values: str) -> str:
+    """Return an array that shows for each event whether all values equal those of the previous."""
+    names = [f"change_{number}" for number in range(len(values))]
+    changes = ", ".join(f"arrayDifference({value})" for value in values)
+    is_same = " AND ".join(f"{name} = 0" for name in names)
+    return f"arrayMap(({', '.join(names)}) -> {is_same}, {changes})"
 
 
 def folds_conflicts(plan: Plan) -> bool:
@@ -263,20 +264,18 @@ def _step(plan: Plan, state: list[_Field]) -> str:
 
     Each condition appears only once, because the engine analyses every copy.
     """
-    candidate = f"{_hit(plan)} != 0"  # rule 2
+    served = f"if(ts > s.last_ts, {_own(plan)}, mask)" if _own(plan) != "mask" else "mask"
+    candidate = f"{_hit(plan, mask=served)} != 0"  # rule 2
     after = _AFTER  # rule 3
     fresh = "seq >= s.least"  # rule 4
     accepted = _tuple(item.completed for item in state)  # rule 5
     groups = _groups(plan)
-    own = _hit(plan, mask=_own(plan))
     if any(groups):
-        full = f"bitOr(s.filled, {own}) = {_next_step(plan)}"
+        full = f"bitOr(s.filled, {_hit(plan, mask=_own(plan))}) = {_next_step(plan)}"
         filled = _tuple(item.filled for item in state)
         accepted = f"if({_choose_by_group(groups, '0', '1')} OR {full}, {accepted}, {filled})"
     passed = [item.passed or f"s.{item.name}" for item in state]
     ignored = _tuple(passed)
-    if _own(plan) != "mask":
-        accepted = f"if({own} != 0, {accepted}, {ignored})"
     if plan.excludes:
         candidate = f"NOT s.excluded AND ({candidate} OR {excludes_in('s.reached', 'gaps')})"
         excluded = _tuple(item.excluded or f"s.{item.name}" for item in state)

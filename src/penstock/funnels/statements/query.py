@@ -60,9 +60,10 @@ class QueryParams:
     start_ms, end_ms: the reporting period in milliseconds since 1970. Both are set, or both are
     None. evaluated_at_ms: events after this time are not read. cohort: exact value for each
     filtered breakdown property; None selects missing values. sort, descending: the order of the
-    cohorts. settled: whether to count only settled units. members: the visitors of
-    each saved cohort that a filter names (`membership.member_texts`). reads_all_traits: whether the
-    rows depend on traits that the definition does not name.
+    cohorts. search: text in a value of the cohorts to list, in NFC; empty for all. settled: whether
+    to count only settled units. members: the visitors of each saved cohort that a filter names
+    (`membership.member_texts`). reads_all_traits: whether the rows depend on traits that the
+    definition does not name.
     """
 
     website_ids: tuple[WebsiteId, ...]
@@ -74,6 +75,7 @@ class QueryParams:
     page: Page = field(default_factory=Page)
     sort: Sort = Sort.ENTERED
     descending: bool = True
+    search: str = ""
     settled: bool = False
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     reads_all_traits: bool = False

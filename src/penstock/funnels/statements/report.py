@@ -150,7 +150,16 @@ def _ranked(plan: Plan) -> str:
            row_number() OVER (PARTITION BY is_total ORDER BY {order}) AS rank,
            count() OVER () - 1 AS cohort_count
     FROM grouped LEFT ANY JOIN ({known_texts(plan)}) AS known ON grouped.keys = known.keys
-    WHERE is_total OR {figures.ENTERED} > 0"""
+    WHERE is_total OR {figures.ENTERED} > 0{_and_contains(plan)}"""
+
+
+def _and_contains(plan: Plan) -> str:
+    """Return the condition that one of a cohort's values, as pages show it, contains the text."""
+    if not plan.params.search:
+        return ""
+    search = plan.binder.bind("String", plan.params.search)
+    value = "if(text = '', 'Unknown', substring(text, 2))"
+    return f" AND arrayExists(text -> positionCaseInsensitiveUTF8({value}, {search}) > 0, texts)"
 
 
 def _sorting(plan: Plan) -> list[str]:

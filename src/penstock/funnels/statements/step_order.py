@@ -5,7 +5,7 @@ not both have a usable number. Source: semantics, "Equal times".
 """
 
 from penstock.funnels.statements.entries import MAX_TOGETHER
-from penstock.funnels.statements.equal_times import rank
+from penstock.funnels.statements.equal_times import reading_key
 from penstock.funnels.statements.exclusions import excludes_in, gaps
 from penstock.funnels.statements.query import UNUSABLE, Plan
 
@@ -35,7 +35,7 @@ def reading(plan: Plan, same_ts: str) -> str:
     sorted_runs = ", ".join(_sorted(plan, step) for step in steps)
     numbers = ", ".join(f"arrayWithConstant(length(run), {step + 1})" for step in steps)
     once = f"length(run) = 1 OR length(run) > {MAX_TOGETHER}"
-    alone = "arraySort(x -> (x.seq, x.rank.3, x.rank.4, x.event_id), run)"
+    alone = f"arraySort(x -> {reading_key(plan, 0)}, run)"
     read = f"if({once}, {alone}, arrayConcat({sorted_runs}))"
     awaited = f"if({once}, arrayWithConstant(length(run), 0), arrayConcat({numbers}))"
     return f"""arrayFlatten(arrayMap(run -> {read}, {runs})) AS reading,
@@ -46,4 +46,4 @@ def _sorted(plan: Plan, step: int) -> str:
     """Return the events of `run` as they are read for a step. step: its index."""
     excludes = excludes_in(str(step), gaps(plan, "x.mask")) if plan.excludes else "0"
     is_step = f"x.seq = {UNUSABLE} AND NOT {excludes}"
-    return f"arraySort(x -> (x.seq, {is_step}, {rank(plan, step)}, x.event_id), run)"
+    return f"arraySort(x -> {reading_key(plan, step, is_step + ', ')}, run)"

@@ -252,11 +252,12 @@ def _quality(plan: Plan, quality: Quality, number: int) -> str:
     }[quality]
 
 
-def trend(counted: CountedUnits, edges_ms: Sequence[int]) -> Statement:
+def trend(counted: CountedUnits, edges_ms: Sequence[int], step: int | None = None) -> Statement:
     """Count units by the time of their entry.
 
     edges_ms: starts of the buckets in ascending order. The first bucket must start no later than
-    the first entry. For visitors, `counted` must have the same edges. Columns: bucket (its start),
+    the first entry. For visitors, `counted` must have the same edges. step: count the units that
+    dropped off after this step as `lost`, in one more column. Columns: bucket (its start),
     first_ms and last_ms (times of its first and last entry), entered, completed, pending,
     early (completed units whose window is open), excluded, reopened (dropped-off units that are
     open), reopened_excluded (excluded units that are open), median_ms. Buckets without entries are
@@ -265,14 +266,17 @@ def trend(counted: CountedUnits, edges_ms: Sequence[int]) -> Statement:
     plan = counted.plan
     n = len(plan.steps)
     edges = plan.binder.bind("Array(Int64)", list(edges_ms))
+    dropped_off, lost = _outcome(plan, Outcome.DROPPED_OFF, n), ""
+    if step is not None:
+        lost = f"countIf(reached = {step} AND {dropped_off}) AS lost,"
     return counted.statement(f"""
-        SELECT roundDown(entry_ts, {edges}) AS bucket, count() AS entered,
+        SELECT roundDown(entry_ts, {edges}) AS bucket, count() AS entered, {lost}
                min(entry_ts) AS first_ms, max(entry_ts) AS last_ms,
                countIf(reached = {n}) AS completed,
                countIf({_outcome(plan, Outcome.PENDING, n)}) AS pending,
                countIf(reached = {n} AND {_waiting(plan)}) AS early,
                countIf({_outcome(plan, Outcome.EXCLUDED, n)}) AS excluded,
-               countIf(open AND {_outcome(plan, Outcome.DROPPED_OFF, n)}) AS reopened,
+               countIf(open AND {dropped_off}) AS reopened,
                countIf(open AND {_outcome(plan, Outcome.EXCLUDED, n)}) AS reopened_excluded,
                quantileExactInclusiveIf(0.5)(done_ts - entry_ts, reached = {n}) AS median_ms
         FROM counted WHERE {in_cohort_filter(plan)} GROUP BY bucket ORDER BY bucket""")

@@ -30,6 +30,8 @@ _UNITS_PER_READ = 10_000
 
 _COLUMNS = {
     "unit": str,
+    "user_id": str,
+    "person": str,
     "entry_at": str,
     "window_ends_at": str,
     "reached": int,

@@ -91,6 +91,10 @@ class UnitRecord(Record):
 
     unit: str
     """The attempt ID, or the canonical visitor's ID."""
+    user_id: str | None
+    """The user of the visitor; for an attempt, of the visitor of its entry."""
+    person: str | None
+    """The user's name: the trait that the workspace chose, or the user ID. null without a user."""
     entry_at: str
     window_ends_at: str | None
     """End of the conversion window; null if it never ends."""
@@ -188,6 +192,10 @@ class TraceRecord(HeadRecord):
     """One unit: its outcome, and the decision on each of its events."""
 
     unit: str
+    user_id: str | None
+    """The user of the visitor; for an attempt, of the visitor of its entry."""
+    person: str | None
+    """The user's name, as in a list of units."""
     selected: bool
     """Whether the unit is in the report: it entered in the period, and passes the `filters`,
     `segment` and `settled` of the request, without internal traffic.

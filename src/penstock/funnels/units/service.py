@@ -33,25 +33,31 @@ from penstock.funnels.units.after_step import events_after_step
 from penstock.funnels.units.attempt_names import attempt_name
 from penstock.funnels.units.run_names import run_name
 from penstock.funnels.units.schema import UnitListQuery, UnitRecord, UnitsQuery, UnitsRecord
+from penstock.metadb.person import PersonName, StoredVisitor
 
 _WITH_PROPERTY = (Quality.UNKNOWN_ENTRY_VALUE, Quality.CONFLICT)
 
 
 @dataclass(frozen=True, slots=True)
 class UnitNames:
-    """The names of units by their key, and their provenance; None if no statement was needed."""
+    """The names of units by their key, and their provenance; None if no statement was needed.
+
+    visitors: the visitor of each unit; for an attempt, that of its entry.
+    """
 
     by_unit: Mapping[int, str]
+    visitors: Mapping[int, StoredVisitor]
     provenance: Provenance | None
 
 
 @dataclass(frozen=True, slots=True)
 class UnitDetails:
-    """Names of units and times of their last events by key, and their provenance if there are
-    units.
+    """Names of units, their people and the times of their last events by key, and their provenance
+    if there are units.
     """
 
     names: Mapping[int, str]
+    people: Mapping[int, PersonName]
     last_ms: Mapping[int, int]
     provenance: Provenance | None
 
@@ -91,7 +97,7 @@ def read_details(
 ) -> UnitDetails:
     """Return what a list shows of units in addition to the rows of `units_page`."""
     if not rows:
-        return UnitDetails({}, {}, None)
+        return UnitDetails({}, {}, {}, None)
     names = names_of(runner, context, rows)
     definition, owner = context.definition, "unit"
     if definition.repeat:  # A run has the events of its visitor.
@@ -105,9 +111,18 @@ def read_details(
     last_ms = {row["unit"]: row["last_ts"] for row in active.rows}
     return UnitDetails(
         names.by_unit,
+        people_of(runner, context, names),
         {row["unit"]: last_ms[row[owner]] for row in rows if row[owner] in last_ms},
         provenance,
     )
+
+
+def people_of(
+    runner: FunnelQueryRunner, context: QueryContext, names: UnitNames
+) -> dict[int, PersonName]:
+    """Return the people behind units, by the unit's key."""
+    people = runner.people(context, set(names.visitors.values()))
+    return {unit: people[own] for unit, own in names.visitors.items() if own in people}
 
 
 def names_of(
@@ -126,7 +141,12 @@ def names_of(
         row["unit"]: run_name(visitors.by_unit.get(row["visitor"], ""), row["entry_id"])
         for row in rows
     }
-    return UnitNames(runs, visitors.provenance)
+    owners = {
+        row["unit"]: visitors.visitors[row["visitor"]]
+        for row in rows
+        if row["visitor"] in visitors.visitors
+    }
+    return UnitNames(runs, owners, visitors.provenance)
 
 
 def read_names(
@@ -145,7 +165,7 @@ def read_names(
     entered, if known.
     """
     if not units:
-        return UnitNames({}, None)
+        return UnitNames({}, {}, None)
     definition = definition or context.definition
     statement = unit_names(
         definition,
@@ -157,15 +177,20 @@ def read_names(
     )
     result = runner.fetch_events(context, statement)
     if not definition.attempt_keys:
-        return UnitNames({row["unit"]: row["name"] for row in result.rows}, result.provenance)
+        return UnitNames(
+            {row["unit"]: row["name"] for row in result.rows},
+            {row["unit"]: (row["scope"], row["name"]) for row in result.rows},
+            result.provenance,
+        )
     provenance = result.provenance
-    visitors = UnitNames({}, None)
+    visitors = UnitNames({}, {}, None)
     if definition.follows_merges:
         keys = sorted({row["visitor"] for row in result.rows})
         visitors = read_names(runner, context, keys, by_visitor(definition), every_name=True)
     provenance += visitors.provenance
     return UnitNames(
         {row["unit"]: attempt_name(definition, row, visitors.by_unit) for row in result.rows},
+        {row["unit"]: (row["scope"], row["sent_by"]) for row in result.rows if row["sent_by"]},
         provenance,
     )
 
@@ -311,9 +336,12 @@ def unit_record(context: QueryContext, row: Mapping[str, Any], details: UnitDeta
     """Return the record of a unit. row: a row of `units_page`."""
     state = read_state(context, row)
     is_complete = state.outcome is Outcome.COMPLETED
+    person = details.people.get(row["unit"])
     return UnitRecord.model_validate(
         {
             "unit": details.names.get(row["unit"], ""),
+            "userId": person and person.user_id,
+            "person": person and person.name,
             "entryAt": iso(row["entry_ts"]),
             "windowEndsAt": iso_or_none(state.window_end_ms),
             "reached": row["reached"],

@@ -333,7 +333,7 @@ def _in_step_order(
     def key(index: int) -> tuple[Any, ...]:
         event, order = sequel.events[index], sequel.orders[index][:4]
         if reached is None:
-            return order, rank(definition, event, 0)[2:]
+            return order, rank(definition, event, 0)
         is_step = event.number is None and reached not in sequel.gaps[index]
         return order, is_step, rank(definition, event, reached)
 

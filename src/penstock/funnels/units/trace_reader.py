@@ -22,7 +22,7 @@ from penstock.funnels.statements.one_unit import (
 from penstock.funnels.units.attempt_names import read_attempt_name
 from penstock.funnels.units.run_names import read_run_name
 from penstock.funnels.units.schema import ExplainQuery, ExplainRecord, TraceRecord
-from penstock.funnels.units.service import by_visitor, read_names
+from penstock.funnels.units.service import by_visitor, people_of, read_names
 from penstock.funnels.units.trace import run_of
 from penstock.funnels.units.trace_records import (
     explain_record,
@@ -55,13 +55,17 @@ def trace_of(
     funnel_id: str,
     query: AdHocQuery,
     unit: str,
+    *,
+    names_by_trait: bool = True,
 ) -> TraceRecord:
     """Return the trace of a unit.
+
+    names_by_trait: see `QueryContext`.
 
     Raises NotFound if none of its events is retained, and the same errors as
     `FunnelQueryRunner.prepare`.
     """
-    context = runner.prepare_saved(workspace_id, funnel_id, query)
+    context = runner.prepare_saved(workspace_id, funnel_id, query, names_by_trait=names_by_trait)
     if "\x00" in unit or not unit:
         raise _unknown_unit(context.definition)
     entry_id = None
@@ -74,7 +78,8 @@ def trace_of(
     visitors = sorted({row["visitor"] for row in traced.rows})
     names = read_names(runner, context, visitors, by_visitor(context.definition))
     provenance += names.provenance
-    return trace_record(context, provenance, traced, names.by_unit)
+    people = people_of(runner, context, names)
+    return trace_record(context, provenance, traced, names.by_unit, people)
 
 
 def explain_event(

@@ -27,15 +27,21 @@ from penstock.funnels.units.schema import (
 from penstock.funnels.units.service import outcome_of
 from penstock.funnels.units.trace import is_in_period
 from penstock.funnels.units.traced_unit import Unit, fits_settled, matched_event
+from penstock.metadb.person import PersonName
 
 _COUNTING = (Decision.ENTRY, Decision.ACCEPTED, Decision.DIAGNOSTIC, Decision.EXCLUSION)
 
 
 def trace_record(
-    context: QueryContext, provenance: Provenance, unit: Unit, visitors: Mapping[int, str]
+    context: QueryContext,
+    provenance: Provenance,
+    unit: Unit,
+    visitors: Mapping[int, str],
+    people: Mapping[int, PersonName],
 ) -> TraceRecord:
-    """Return the trace of a unit. visitors: the names of its visitors by their key."""
+    """Return the trace of a unit. visitors, people: the IDs and users of its visitors by key."""
     definition, path = context.definition, unit.path
+    person = people.get(_owner(unit))
     outcome = None
     if path is not None:
         outcome = outcome_of(
@@ -49,6 +55,8 @@ def trace_record(
     return TraceRecord(
         **head_of(context, provenance),
         unit=_name(definition, unit, visitors),
+        user_id=person and person.user_id,
+        person=person and person.name,
         selected=unit.selected,
         summary=_summary(context, unit),
         visitors=sorted(visitors.values()),
@@ -67,6 +75,13 @@ def trace_record(
             _event(definition, row, unit.decisions[row["event_id"]], visitors) for row in unit.rows
         ],
     )
+
+
+def _owner(unit: Unit) -> int:
+    """Return the key of the visitor of the unit's entry, or else of its first event."""
+    entry_id = unit.path.entry.event_id if unit.path is not None else None
+    entry = next((row for row in unit.rows if row["event_id"] == entry_id), unit.rows[0])
+    return int(entry["visitor"])
 
 
 def _name(definition: Definition, unit: Unit, visitors: Mapping[int, str]) -> str:

@@ -1,6 +1,6 @@
 """Reads profiles from the rows of visitors, users and merges."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from msgspec import convert
@@ -137,14 +137,32 @@ def stored_spelling(db: Connection, scope: ScopeId, column: Column[str], sent_id
 
 def users_by_visitor(
     db: Connection, scope_id: ScopeId, visitor_ids: Collection[str]
-) -> dict[str, str | None]:
-    """Return the user of each canonical visitor that exists; None for a visitor without a user."""
+) -> dict[str, tuple[str, Mapping[str, Any]] | None]:
+    """Return the user of each visitor that exists, with the user's traits, by any of its IDs.
+
+    None for a visitor without a user.
+    """
+    head = visitors.alias()
     rows = db.execute(
-        select(visitors.c.visitor_id, visitors.c.user_id).where(
-            visitors.c.scope_id == scope_id, visitors.c.visitor_id.in_(visitor_ids)
+        select(visitors.c.visitor_id, visitors.c.canonical_id, head.c.user_id, user_links.c.traits)
+        .outerjoin(
+            head,
+            (head.c.scope_id == scope_id) & (head.c.visitor_id == visitors.c.canonical_id),
         )
-    )
-    return {row.visitor_id: row.user_id for row in rows}
+        .outerjoin(
+            user_links,
+            (user_links.c.scope_id == scope_id) & (user_links.c.user_id == head.c.user_id),
+        )
+        .where(visitors.c.scope_id == scope_id, visitors.c.visitor_id.in_(visitor_ids))
+    ).all()
+    released = open_releases.read(db, [scope_id])
+    return {
+        row.visitor_id: None
+        if row.user_id is None
+        or (row.canonical_id != row.visitor_id and (scope_id, row.canonical_id) in released)
+        else (row.user_id, row.traits or {})
+        for row in rows
+    }
 
 
 def profile(db: Connection, scope: ScopeId, visitor_id: VisitorId) -> Profile | None:

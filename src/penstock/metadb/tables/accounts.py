@@ -51,6 +51,7 @@ workspaces = Table(
     required("created_at", BigInteger),
     Column("query_timeout_s", Double, comment="unset: the operator's"),
     Column("query_memory_bytes", BigInteger, comment="unset: the operator's"),
+    Column("person_trait", Text, comment="trait that names people; unset: by their user ID"),
 )
 
 users = Table(

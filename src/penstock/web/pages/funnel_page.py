@@ -6,8 +6,10 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from penstock.accounts.model import Website
+from penstock.base.clock import parse_time
 from penstock.base.errors import Invalid
 from penstock.base.paging import Listing, Page
+from penstock.funnels.comparisons.words import value_words
 from penstock.funnels.definitions.ad_hoc import NO_CHANGES
 from penstock.funnels.definitions.builtins import COHORT
 from penstock.funnels.definitions.model import ANY_NAME
@@ -32,6 +34,8 @@ from penstock.funnels.saved_cohorts.schema import SavedCohortRecord
 from penstock.funnels.saved_cohorts.service import SavedCohortService
 from penstock.funnels.segments.schema import SavedSegmentRecord
 from penstock.funnels.segments.service import SavedSegmentService
+from penstock.funnels.statements.units import Outcome
+from penstock.funnels.units.schema import TraceRecord, UnitRecord
 from penstock.web.pages.rates import Figures, ShownRate, shown_rate
 from penstock.web.pages.schema import (
     AD_HOC,
@@ -221,8 +225,8 @@ class FunnelPage:
 
     @property
     def breakdown_text(self) -> str:
-        """The breakdown properties in words."""
-        return ", ".join(self.definition.breakdown_properties) or "nothing"
+        """The breakdown properties in words; empty without a breakdown."""
+        return ", ".join(self.definition.breakdown_properties)
 
     @property
     def asks_ad_hoc(self) -> bool:
@@ -259,6 +263,15 @@ class FunnelPage:
         """Return the word for counted units: attempt, visitor or run, or its plural."""
         return f"{self.definition.unit_word}{'' if count == 1 else 's'}"
 
+    def cohort_label(self, cohort: Mapping[str, Any]) -> str:
+        """Return the values of a cohort in words: `paid · Germany`."""
+        return " · ".join(value_words(value) for value in cohort.values())
+
+    @property
+    def who(self) -> str:
+        """The relative pronoun for counted units: visitors who, attempts that."""
+        return "who" if self.definition.unit_word == "visitor" else "that"
+
     def rate(self, figures: Figures) -> ShownRate:
         """Return the rate that the page shows for some units."""
         return shown_rate(figures, has_window=self.has_window)
@@ -271,6 +284,14 @@ class FunnelPage:
             "droppedOff": "Dropped off",
             "excluded": "Excluded",
         }[outcome]
+
+    def outcome_of(self, unit: UnitRecord | TraceRecord, evaluated_at: str) -> str:
+        """Describe the outcome of a unit that entered, and whether its window is still open."""
+        ends_at = unit.window_ends_at
+        is_open = ends_at is not None and parse_time(evaluated_at) <= parse_time(ends_at)
+        if unit.outcome is Outcome.COMPLETED and is_open:
+            return "Completed, window open"
+        return self.outcome(unit.outcome or "")
 
     def parameters(self, *, cohort: bool = True, **more: Any) -> dict[str, Any]:
         """Return query parameters for the API. cohort: whether to include the cohort filter."""

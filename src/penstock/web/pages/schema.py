@@ -9,11 +9,12 @@ from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from penstock.base.calendar import local_time, period_before, period_from
 from penstock.base.clock import iso
 from penstock.base.errors import Fault
+from penstock.base.scalar import Scalar
 from penstock.funnels.definitions.schema import SavedFilter
 from penstock.funnels.results.schema import ResultsQuery
 from penstock.funnels.statements.flows import Where
@@ -138,6 +139,17 @@ def keys_as_text(keys: Sequence[str]) -> str:
     return text.getvalue()
 
 
+def _read_json(text: Any) -> Any:
+    """Raises `ValueError` for text that is not JSON."""
+    return json.loads(text)
+
+
+MAX_PICKED = 6
+"""Maximum number of cohorts with their own bars: one for each colour."""
+
+Picked = Annotated[list[dict[str, Scalar | None] | None], Field(max_length=MAX_PICKED)]
+
+
 class ReportPageQuery(FunnelPageQuery):
     """The state of a report page.
 
@@ -148,7 +160,8 @@ class ReportPageQuery(FunnelPageQuery):
 
     bars: Literal["overall", "steps"] = "overall"
     show: str | None = None
-    measure: Literal["rate", "counts", "cohorts"] = "rate"
+    picked: Annotated[Picked | None, BeforeValidator(_read_json)] = None
+    measure: Literal["rate", "counts", "cohorts", "loss"] = "rate"
     pair: Annotated[str | None, Field(pattern=r"^\d{1,2}-\d{1,2}$")] = None
     property_: Annotated[str | None, Field(alias="property")] = None
     baseline: str | None = None

@@ -8,6 +8,15 @@ const TIME_STYLES = {
   day: { day: "numeric", month: "short" },
   time: { timeStyle: "medium" },
   datetime: { dateStyle: "medium", timeStyle: "short" },
+  exact: {
+    day: "numeric",
+    month: "short",
+    year: "numeric",
+    hour: "2-digit",
+    minute: "2-digit",
+    second: "2-digit",
+    fractionalSecondDigits: 3,
+  },
   full: { dateStyle: "full", timeStyle: "long" },
 };
 const ISO_TIME = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g;
@@ -108,7 +117,7 @@ export function formatTimesIn(text) {
 export function formatNumber(value, style = "number") {
   if (style === "duration") return durationOf(value);
   if (style === "bytes") return bytesOf(value);
-  return (numbers[style] ?? numbers.number).format(value);
+  return (numbers[style] ?? numbers.number).format(value).replace("-", "\u2212"); // a minus sign
 }
 
 export function formatAll(root = document) {

@@ -1,5 +1,8 @@
 // Reports: sets the reader's time zone by default, and shows an error in parts without a response.
+import { toast } from "./toast.js";
+
 const EDGE_PX = 8;
+const MAX_PICKED = 6;
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 const here = new URL(location.href);
 
@@ -57,3 +60,52 @@ document.addEventListener("keydown", (event) => {
   open.open = false;
   open.querySelector("summary").focus();
 });
+
+// A bar leads to its units. The details of its step have the same as a link.
+document.addEventListener("click", ({ target }) => {
+  const bar = target.closest("[data-goes-to]");
+  if (bar) location.assign(bar.dataset.goesTo);
+});
+
+// The boxes of the table of cohorts choose which have their own bars. The address has one cohort or
+// null for each colour, so that the others keep theirs.
+document.addEventListener("change", ({ target: box }) => {
+  const table = box.closest("[data-picks]");
+  if (!table || !box.closest(".pick")) return;
+  const colours = pickedCohorts(table);
+  const swatch = box.nextElementSibling;
+  if (box.checked) {
+    const free = colours.indexOf(null);
+    if (free < 0) {
+      box.checked = false;
+      toast(`Only ${MAX_PICKED} cohorts can have bars. Untick another one first.`);
+      return;
+    }
+    colours[free] = JSON.parse(box.value);
+    swatch.classList.add(`series-${free + 1}`);
+  } else {
+    colours[colourOf(swatch) - 1] = null;
+    swatch.className = "swatch";
+  }
+  const address = new URL(location.href);
+  address.searchParams.set("picked", JSON.stringify(colours));
+  history.replaceState(history.state, "", address);
+  htmx.ajax("GET", address.pathname + address.search, {
+    target: table.dataset.picks,
+    swap: "outerHTML",
+  });
+});
+
+function colourOf(swatch) {
+  return Number(swatch.className.match(/series-(\d)/)?.[1] ?? 0);
+}
+
+// Cohorts on other pages of the table are only in the address.
+function pickedCohorts(table) {
+  const sent = new URL(location.href).searchParams.get("picked");
+  const colours = Array(MAX_PICKED).fill(null);
+  if (sent) return Object.assign(colours, JSON.parse(sent));
+  for (const box of table.querySelectorAll(".pick input:checked"))
+    colours[colourOf(box.nextElementSibling) - 1] = JSON.parse(box.value);
+  return colours;
+}

@@ -361,8 +361,8 @@ CSV = Reader(
     media_types=("text/csv",),
     endings=(".csv", ".tsv"),
     guide=Guide(
-        "The first row names the columns. You choose their uses after the upload, unless they are "
-        "the fields of an event.",
+        "The first row names the columns. You choose what they mean after the upload, unless they "
+        "are the fields of an event.",
         "Fields of a row",
         "/api/docs#post-api-imports",
     ),

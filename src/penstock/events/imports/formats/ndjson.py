@@ -98,7 +98,7 @@ NDJSON = Reader(
     media_types=("application/x-ndjson", "application/ndjson", "application/jsonl"),
     endings=(".ndjson", ".jsonl", ".json"),
     guide=Guide(
-        "One JSON object per line. You choose the uses of its parts after the upload, unless they "
+        "One JSON object per line. You choose what its parts mean after the upload, unless they "
         "are the fields of an event.",
         "Fields of a line",
         "/api/docs#post-api-imports",

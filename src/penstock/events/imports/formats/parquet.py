@@ -247,8 +247,8 @@ PARQUET = Reader(
     media_types=(MEDIA_TYPE,),
     endings=(".parquet",),
     guide=Guide(
-        "Any table. You choose the uses of its columns after the upload, unless they are the "
-        "fields of an event.",
+        "Any table. You choose what its columns mean after the upload, unless they are the fields "
+        "of an event.",
         "Fields of a row",
         "/api/docs#post-api-imports",
     ),

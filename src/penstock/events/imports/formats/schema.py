@@ -419,8 +419,7 @@ class ImportMapping(Input):
                 Fault(
                     "columns",
                     "time_required",
-                    "No column has the use time. Choose it for the column with the time of the "
-                    "event.",
+                    "Choose the column with the time of the event (use: time).",
                 )
             )
         if uses.isdisjoint((Use.VISITOR, Use.USER)):
@@ -428,8 +427,7 @@ class ImportMapping(Input):
                 Fault(
                     "columns",
                     "identity_required",
-                    "No column has the use visitor or user. Choose one of them for the column "
-                    "with the ID.",
+                    "Choose the column that identifies the person (use: visitor or user).",
                 )
             )
         if (
@@ -442,8 +440,8 @@ class ImportMapping(Input):
                 Fault(
                     "eventName",
                     "required",
-                    "No column has the use event. Choose it for the column with the event name, "
-                    "or enter one name for all events (eventName).",
+                    "Choose the column with the event name (use: event), or enter one name for all "
+                    "events (eventName).",
                 )
             )
         return faults

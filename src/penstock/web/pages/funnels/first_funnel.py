@@ -47,9 +47,9 @@ def equal_times_note(summary: ImportSummaryRecord, attempt_property: str | None)
     if sequence:
         return f"{begin} The sequence property {sequence} orders events with equal times."
     return (
-        f"{begin} They prove no order of events in the same second, so such events of an attempt "
-        "do not count as one after the other. Add a column with a number that rises with each "
-        "event, and choose it as the sequence property, or count visitors."
+        f"{begin} The order of events in the same second is unknown, so an attempt cannot complete "
+        "two steps in one second. Add a column with a number that rises with each event and choose "
+        "it as the sequence property, or count visitors."
     )
 
 

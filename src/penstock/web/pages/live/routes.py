@@ -46,6 +46,7 @@ def live_events(view: View, live: LiveService, funnels: FunnelService) -> Respon
         query=query,
         recent=recent,
         attempts=attempts_of(recent.data, attempt_properties),
+        people=live.people(view.workspace_id, recent.data),
     )
 
 

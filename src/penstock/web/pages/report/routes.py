@@ -23,7 +23,6 @@ from penstock.web.pages.report.panels.context import Panel, ReportContext, answe
 from penstock.web.pages.report.panels.drivers import what_differs
 from penstock.web.pages.report.panels.outcomes import build_of
 from penstock.web.pages.report.panels.overview import overview
-from penstock.web.pages.report.panels.periods import compare_periods
 from penstock.web.pages.report.panels.quality import count_problems, quality
 from penstock.web.pages.report.panels.times import times
 from penstock.web.pages.report.panels.trend import trend
@@ -88,11 +87,9 @@ def report(
         "detail": partial(_detail, context, TABS[show]),
         "verdict": partial(verdict, context),
     }
-    if query.compare is not None:
-        loads["periods"] = partial(compare_periods, context)
     # Without a time zone in the address, the browser loads the parts using its own time zone.
     in_page = "timezone" in view.request.query_params
-    parts: dict[str, Any] = {"periods": None, **load_parts(view, loads, in_page=in_page)}
+    parts: dict[str, Any] = {**load_parts(view, loads, in_page=in_page)}
     return view.render(
         "report/report.html",
         parts=tuple(loads),

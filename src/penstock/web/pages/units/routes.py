@@ -1,6 +1,6 @@
 """The units behind a number in a report, and the trace of one unit."""
 
-from typing import Any
+from typing import Any, assert_never
 
 from litestar import Response
 
@@ -81,8 +81,7 @@ def _outcomes(page: FunnelPage) -> dict[str, str]:
 def _title(page: FunnelPage, query: UnitsQuery) -> str:
     """Describe a list's conditions in words, such as `Attempts that reached step 2`."""
     phrases = []
-    that = "who" if page.noun() == "visitors" else "that"
-    step, outcome = query.step, query.outcome
+    that, step, outcome = page.who, query.step, query.outcome
     outcomes = {
         "completed": f"{that} completed the funnel",
         "pending": f"{that} are pending" if page.has_window else f"{that} have not converted",
@@ -129,7 +128,8 @@ def trace(
 
     def load() -> dict[str, Any]:
         query = AdHocQuery.model_validate(page.parameters(cohort=False))
-        return _timeline(trace_of(funnel_queries, view.workspace_id, funnel_id, query, unit))
+        trace = trace_of(funnel_queries, view.workspace_id, funnel_id, query, unit)
+        return {**_timeline(trace), "reason": _reason(page, trace)}
 
     return view.render(
         "report/trace.html",
@@ -139,6 +139,34 @@ def trace(
         decisions=DECISIONS,
         timeline=load_part(view, "timeline", load),
     )
+
+
+def _reason(page: FunnelPage, record: TraceRecord) -> str:
+    """Return in a sentence why the unit has its outcome. Its times are as in the record."""
+    titles, reached = page.step_titles, record.reached
+    match record.outcome:
+        case None:
+            return f"Did not enter: no {titles[0]}"
+        case Outcome.COMPLETED:
+            words = page.outcome_of(record, record.evaluated_at)
+            return f"{words}: {titles[-1]} on {record.completed_at}"
+        case Outcome.PENDING if record.window_ends_at is None:
+            return f"{page.pending_word}: no {titles[reached]} so far"
+        case Outcome.PENDING:
+            return (
+                f"Pending: no {titles[reached]} so far; the window ends on {record.window_ends_at}"
+            )
+        case Outcome.DROPPED_OFF:
+            return (
+                f"Dropped: no {titles[reached]} until {record.window_ends_at}, "
+                "when the window ended"
+            )
+        case Outcome.EXCLUDED:
+            events = (each.name for each in record.events if each.decision is Decision.EXCLUSION)
+            event = next(events, "an event")
+            return f"Excluded: {event} after {titles[reached - 1]} on {record.excluded_at}"
+        case outcome:
+            assert_never(outcome)
 
 
 def _timeline(record: TraceRecord) -> dict[str, Any]:

@@ -3,13 +3,37 @@
 from typing import Any
 
 from penstock.base.paging import Listing, Page
+from penstock.funnels.questions import RESULTS
 from penstock.web.pages.report.panels.context import ReportContext
+from penstock.web.pages.report.panels.periods import compared
+from penstock.web.pages.report.panels.segments import key_of, segments
 
 
 def cohorts(context: ReportContext) -> dict[str, Any]:
-    cohorts = context.report.cohorts
-    page = Page(context.query.page, context.query.page_size)
+    """Return the cohorts. colours: the colour of each cohort that has its own bars, 0 for those
+    that can have them; empty if there are no such bars.
+    """
+    query = context.query
+    report = context.report
+    if query.search:  # The bars and all other panels show all cohorts.
+        searched = context.prepare(
+            page=query.page,
+            pageSize=query.page_size,
+            sort=query.sort,
+            order=query.order,
+            search=query.search,
+        )
+        report = context.ask(RESULTS, {}, searched)
+    page = Page(query.page, query.page_size)
+    colours = {}
+    if len(context.largest_cohorts) > 1:
+        shown = {segment.key: segment.colour for segment in segments(context)}
+        keys = [key_of(cohort.cohort) for cohort in context.largest_cohorts]
+        colours = {key: shown.get(key, 0) for key in keys}
     return {
-        "cohorts": Listing(cohorts.data, page, cohorts.total),
+        "cohorts": Listing(report.cohorts.data, page, report.cohorts.total),
         "properties": context.page.definition.breakdown_properties,
+        "compared": compared(context),
+        "colours": colours,
+        "key_of": key_of,
     }

@@ -1,19 +1,20 @@
 """The context of a report's panels: the query, and what answers it."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
+from penstock.base.paging import MAX_PAGE_SIZE
 from penstock.funnels.outcomes.service import OutcomeService
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.resolve import ReadFunnel
 from penstock.funnels.queries.schema import PeriodQuery
 from penstock.funnels.questions import RESULTS, FunnelQuestion
-from penstock.funnels.results.schema import ResultsQuery, ResultsRecord
+from penstock.funnels.results.schema import CohortRecord, ResultsQuery, ResultsRecord
 from penstock.funnels.statements.flows import Where
 from penstock.web.pages.funnel_page import FunnelPage
 from penstock.web.pages.schema import ReportPageQuery
@@ -56,6 +57,15 @@ class ReportContext:
                 page=query.page, pageSize=query.page_size, sort=query.sort, order=query.order
             )
         return self._shared_query
+
+    @property
+    def largest_cohorts(self) -> Sequence[CohortRecord]:
+        """The cohorts with the most entries, at most a hundred."""
+        cohorts = self.report.cohorts
+        if len(cohorts.data) == cohorts.total:
+            return sorted(cohorts.data, key=lambda cohort: -cohort.entered)
+        largest = self.prepare(page=1, pageSize=MAX_PAGE_SIZE, sort="entered", order="desc")
+        return self.ask(RESULTS, {}, largest).cohorts.data
 
     def prepare(self, only: Parameters | None = None, **more: Any) -> QueryContext:
         """Prepare a query. only: a cohort, instead of the page's filter. more: other parameters."""

@@ -6,10 +6,12 @@ from typing import Any
 
 from penstock.funnels.definitions.schema import SavedStep
 from penstock.funnels.outcomes.schema import OutcomesQuery
-from penstock.funnels.queries.schema import DirectReason, NoteCode, ServedFrom
+from penstock.funnels.periods import ChangeRecord
+from penstock.funnels.queries.schema import DirectReason, GapRecord, NoteCode, ServedFrom
 from penstock.funnels.queries.single_flight_cache import NotCached
 from penstock.funnels.questions import TIMING
 from penstock.funnels.results.schema import DiagnosticRecord, ResultsRecord, StepRecord
+from penstock.funnels.results.service import received_no_step
 from penstock.funnels.verdicts import largest_loss, settled_loss
 from penstock.web.pages.funnel_page import (
     FunnelPage,
@@ -18,12 +20,32 @@ from penstock.web.pages.funnel_page import (
     row_title,
     why_impossible,
 )
-from penstock.web.pages.rates import final_from_ms
+from penstock.web.pages.rates import ShownRate, final_from_ms
 from penstock.web.pages.report.panels.context import ReportContext
 from penstock.web.pages.report.panels.outcomes import Build, build_of
+from penstock.web.pages.report.panels.periods import (
+    Compared,
+    compared,
+    earlier_span,
+    obstacle_to_compare,
+)
+from penstock.web.pages.report.panels.segments import Segment, segments
 
 Parts = list[tuple[str, float]]
 """Segments of a bar, for `ui.bar`: kind and share."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentBar:
+    """The bar of one cohort at a step. share: its units that reached the step, as in `Bar`.
+
+    count: number of these units, of those that are settled if the share is about them.
+    """
+
+    segment: Segment
+    share: float | None
+    count: int
+    change: ChangeRecord | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +57,8 @@ class Bar:
     units or, without a window, of all units. options: index, name and count of each option, if
     there are several. filters: number of filters. is_largest_loss: whether most of the lost units
     stopped here. excluded_by: what excludes units after the step. impossible: why no event can
-    complete the step, in words.
+    complete the step, in words. change: the change of `from_start` from the earlier period.
+    segments: the bar of each shown cohort.
     """
 
     step: StepRecord
@@ -53,27 +76,31 @@ class Bar:
     diagnostics: Sequence[DiagnosticRecord]
     excluded_by: Sequence[str]
     impossible: str | None
+    change: ChangeRecord | None
+    segments: Sequence[SegmentBar]
 
 
 def overview(context: ReportContext) -> dict[str, Any]:
     """Return the figures, and the bars with each step's median time."""
     results = context.report
     rate = context.page.rate(results.aggregate)
-    medians = [None, *(step.median_minutes for step in context.ask(TIMING, {}).steps)]
-    impossible = why_impossible(
-        context.runner, context.shared_query, context.page.definition, results
-    )
-    bars = [
-        _bar(context, results, index, median, impossible) for index, median in enumerate(medians)
-    ]
+    comparison = compared(context)
+    shown = segments(context)
     return {
         "results": results,
-        "bars": bars,
-        "notes": coverage_notes(context.page, results),
+        "bars": _bars(context, rate, comparison, shown),
+        "notes": [
+            *_coverage_notes(context, results),
+            *(comparison.record.notes if comparison else ()),
+        ],
         "rate": rate,
         "final_from_ms": final_from_ms(context.runner, context.shared_query, rate),
         "source": _source(results),
         "build": _build(context),
+        "compared": comparison,
+        "earlier_span": earlier_span(context),
+        "obstacle": obstacle_to_compare(context),
+        "segments": shown,
     }
 
 
@@ -107,42 +134,72 @@ def _build(context: ReportContext) -> Build | None:
     return build_of(outcomes, page.view.workspace_id, page.funnel.id, query)
 
 
-def _bar(
+def _bars(
     context: ReportContext,
-    results: ResultsRecord,
-    index: int,
-    median_minutes: float | None,
-    impossible: Mapping[int, str],
-) -> Bar:
-    steps = results.aggregate.steps
-    step, loss = steps[index], largest_loss(results.aggregate)
-    row = context.page.definition.steps[step.row]
-    names = row_names(row)
-    overall = context.query.bars == "overall"
-    is_settled = context.page.has_window and results.aggregate.settled > 0
-    first, earlier = (0, steps[:index]) if overall else (max(index - 1, 0), steps[:index][-1:])
-    may_reach = sum(step.pending for step in earlier)
-    dropped = sum(step.dropped_off for step in earlier)
-    excluded = sum(step.excluded for step in earlier)
-    return Bar(
-        step=step,
-        title=row_title(row),
-        parts=_parts(steps[first].count, step.count, may_reach, dropped, excluded),
-        may_reach=may_reach,
-        from_start=step.settled_from_start if is_settled else step.conversion_from_start,
-        from_previous=step.settled_from_previous if is_settled else step.conversion_from_previous,
-        median_s=None if median_minutes is None else median_minutes * 60,
-        options=[(item.option, names[item.option], item.count) for item in step.options]
-        if len(names) > 1
-        else [],
-        filters=len(row.filters),
-        all_of=row.mode is not None,
-        is_largest_loss=step is loss and len(steps) > 2,
-        settled_loss=settled_loss(steps, step.step),
-        diagnostics=[row for row in results.aggregate.diagnostics if row.after_step == step.step],
-        excluded_by=_exclusions(context.page.definition.steps[step.row + 1 :]),
-        impossible=impossible.get(step.row),
+    rate: ShownRate,
+    comparison: Compared | None,
+    shown: Sequence[Segment],
+) -> list[Bar]:
+    page, results = context.page, context.report
+    aggregate = results.aggregate
+    steps, loss = aggregate.steps, largest_loss(aggregate)
+    medians = [None, *(step.median_minutes for step in context.ask(TIMING, {}).steps)]
+    impossible = why_impossible(context.runner, context.shared_query, page.definition, results)
+    changes = comparison.steps(rate) if comparison else [None] * len(steps)
+    bars = []
+    for index, (step, median, change) in enumerate(zip(steps, medians, changes, strict=True)):
+        row = page.definition.steps[step.row]
+        names = row_names(row)
+        overall = context.query.bars == "overall"
+        first, earlier = (0, steps[:index]) if overall else (max(index - 1, 0), steps[:index][-1:])
+        may_reach = sum(step.pending for step in earlier)
+        dropped = sum(step.dropped_off for step in earlier)
+        excluded = sum(step.excluded for step in earlier)
+        bars.append(
+            Bar(
+                step=step,
+                title=row_title(row),
+                parts=_parts(steps[first].count, step.count, may_reach, dropped, excluded),
+                may_reach=may_reach,
+                from_start=_share(step, rate),
+                from_previous=step.settled_from_previous
+                if rate.of == "settled"
+                else step.conversion_from_previous,
+                median_s=None if median is None else median * 60,
+                options=[(item.option, names[item.option], item.count) for item in step.options]
+                if len(names) > 1
+                else [],
+                filters=len(row.filters),
+                all_of=row.mode is not None,
+                is_largest_loss=step is loss and len(steps) > 2,
+                settled_loss=settled_loss(steps, step.step),
+                diagnostics=[row for row in aggregate.diagnostics if row.after_step == step.step],
+                excluded_by=_exclusions(page.definition.steps[step.row + 1 :]),
+                impossible=impossible.get(step.row),
+                change=change,
+                segments=[_segment_bar(page, each, index, comparison) for each in shown],
+            )
+        )
+    return bars
+
+
+def _segment_bar(
+    page: FunnelPage, segment: Segment, index: int, comparison: Compared | None
+) -> SegmentBar:
+    """Return the bar of a cohort at a step. index: position of the step, from 0."""
+    rate, step = page.rate(segment.cohort), segment.cohort.steps[index]
+    changes = comparison and comparison.cohort_steps(segment.cohort.cohort, rate)
+    return SegmentBar(
+        segment=segment,
+        share=_share(step, rate),
+        count=step.settled if rate.of == "settled" else step.count,
+        change=changes[index] if changes else None,
     )
+
+
+def _share(step: StepRecord, rate: ShownRate) -> float | None:
+    """Return the share of the units of a rate that reached a step."""
+    return step.settled_from_start if rate.of == "settled" else step.conversion_from_start
 
 
 def _exclusions(later: Sequence[SavedStep]) -> list[str]:
@@ -163,16 +220,21 @@ def _parts(total: int, reached: int, pending: int, dropped: int, excluded: int) 
     return [(kind, count / total) for kind, count in counts.items()] if total else []
 
 
-def coverage_notes(page: FunnelPage, results: ResultsRecord) -> list[str]:
+def _coverage_notes(context: ReportContext, results: ResultsRecord) -> list[str]:
     """Return the notes about coverage, with the pending units of the cohort that the page shows.
 
-    The API's note counts the pending units of all cohorts.
+    The API's note counts the pending units of all cohorts. Imports into websites that never
+    received an event of the funnel are left out: their rejected lines change nothing here.
     """
-    coverage = results.coverage
+    page, coverage = context.page, results.coverage
+    elsewhere = [gap.at for gap in coverage.gaps if _is_elsewhere(context, gap)]
     notes = [
         note
         for note, code in zip(coverage.notes, coverage.note_codes, strict=True)
         if code not in (NoteCode.OPEN_WINDOWS, NoteCode.NO_WINDOW)
+        and not (
+            code in (NoteCode.GAP, NoteCode.DISMISSED_GAP) and any(at in note for at in elsewhere)
+        )
     ]
     if not page.has_window:
         return [*notes, no_window_note(page.noun())]
@@ -181,3 +243,14 @@ def coverage_notes(page: FunnelPage, results: ResultsRecord) -> list[str]:
         units = f"{pending:,} {page.noun(pending)}"
         notes.append(f"{units} still in progress.")
     return notes
+
+
+def _is_elsewhere(context: ReportContext, gap: GapRecord) -> bool:
+    """Whether a finished import belongs to a website that has no events of the funnel."""
+    query = context.shared_query
+    return (
+        gap.kind == "import"
+        and gap.state == "done"
+        and len(query.params.website_ids) > 1
+        and received_no_step(context.runner, query, gap.website_id)
+    )

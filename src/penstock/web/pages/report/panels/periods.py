@@ -1,93 +1,108 @@
-"""The comparison with an earlier period: figures, steps, cohorts and days of both."""
+"""The comparison with an earlier period, whose figures stand beside those of the report."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from penstock.base.clock import iso
 from penstock.base.paging import MAX_PAGE_SIZE
-from penstock.funnels.periods import Conclusion, DayChangeRecord, PeriodsRecord
+from penstock.base.scalar import tagged
+from penstock.funnels.periods import (
+    ChangeRecord,
+    CohortChangeRecord,
+    Conclusion,
+    PeriodsRecord,
+    StepChangeRecord,
+)
 from penstock.funnels.questions import PERIODS
-from penstock.funnels.results.schema import AggregateRecord
-from penstock.funnels.trends import TrendBucketRecord
-from penstock.web.pages.charts import Series, chart, rate_lines, rate_series
+from penstock.web.pages.rates import ShownRate
 from penstock.web.pages.report.panels.context import ReportContext
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A figure of both periods, without an interval. style: as in `ui.number`."""
+@dataclass
+class Compared:
+    """The comparison with an earlier period. span_ms: start and end of that period.
 
-    name: str
-    now: float | None
-    before: float | None
-    style: str = "number"
+    is_so_far: whether it is about all that entered, because too few have settled.
+    """
 
-    @property
-    def growth(self) -> float | None:
-        """Return the relative change; None if the earlier value is missing."""
-        if self.now is None or not self.before:
+    record: PeriodsRecord
+    span_ms: tuple[int, int]
+    is_so_far: bool
+
+    def total(self) -> ChangeRecord:
+        """Return the change of the rate of all units."""
+        return self.record.so_far if self.is_so_far else self.record.settled_rate
+
+    def steps(self, rate: ShownRate) -> list[ChangeRecord | None]:
+        """Return the change of each step's share. None if it is not about the units of the rate."""
+        return [self._step(step, rate) for step in self.record.steps]
+
+    def cohort(self, key: Mapping[str, Any]) -> ChangeRecord | None:
+        """Return the change of a cohort's rate; None if it did not enter in both periods."""
+        change = self._cohorts.get(_key(key))
+        if change is None:
             return None
-        return self.now / self.before - 1
+        return change.so_far if self.is_so_far else change.settled_rate
+
+    def cohort_steps(
+        self, key: Mapping[str, Any], rate: ShownRate
+    ) -> list[ChangeRecord | None] | None:
+        """Return the changes of a cohort's steps. See `steps`."""
+        change = self._cohorts.get(_key(key))
+        return None if change is None else [self._step(step, rate) for step in change.steps]
+
+    def _step(self, step: StepChangeRecord, rate: ShownRate) -> ChangeRecord | None:
+        if rate.is_so_far != self.is_so_far:
+            return None
+        return step.so_far if self.is_so_far else step.from_start
+
+    @cached_property
+    def _cohorts(self) -> Mapping[tuple[str, ...], CohortChangeRecord]:
+        return {_key(change.cohort): change for change in self.record.cohorts}
 
 
-def compare_periods(context: ReportContext) -> dict[str, Any]:
-    """Return the comparison, or `obstacle`: why there is none."""
+def _key(cohort: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(map(tagged, cohort.values()))
+
+
+def obstacle_to_compare(context: ReportContext) -> str | None:
+    """Return why the page cannot compare the period that it was asked for; None if it can."""
     page, query = context.page, context.query
-    window_s = page.definition.window_s
-    now_ms = page.view.now_ms
-    obstacle = query.compare_error(now_ms, window_s or 0)
-    span = query.span(now_ms, window_s or 0)
-    if obstacle or span is None or window_s is None:
-        return {"obstacle": obstacle}
-    start_ms, end_ms = query.earlier_span(span)
-    more: dict[str, Any] = {
-        "compareStartAt": iso(start_ms),
-        "compareEndAt": iso(end_ms),
-        "timezone": query.timezone,
-    }
-    prepared = context.prepare(page=1, pageSize=MAX_PAGE_SIZE)
-    record = context.ask(PERIODS, more, prepared)
-    return {
-        "obstacle": None,
-        "record": record,
-        "span_ms": (start_ms, end_ms),
-        "is_so_far": record.settled_rate.answer is Conclusion.TOO_EARLY,
-        "figures": list(_figures(record, page.pending_word, excludes=page.excludes)),
-        "properties": page.definition.breakdown_properties,
-        "chart": _chart(record.trend or [], query.timezone),
-        "more": more,
-    }
+    if query.compare is None:
+        return None
+    if page.definition.window_s is None:
+        return (
+            f"Without a conversion window, no {page.noun(1)} settles, so the later period would "
+            "always look worse."
+        )
+    return query.compare_error(page.view.now_ms, page.definition.window_s)
 
 
-def _figures(record: PeriodsRecord, pending: str, *, excludes: bool) -> Iterator[Figure]:
-    now, before = record.aggregate, record.earlier.aggregate
-    yield Figure("Entered", now.entered, before.entered)
-    yield Figure("Completed", now.completed, before.completed)
-    yield Figure("Settled", now.settled, before.settled)
-    yield Figure("Median time to complete", _median_s(now), _median_s(before), "duration")
-    yield Figure("Dropped off", now.dropped_off, before.dropped_off)
-    yield Figure(pending, now.pending, before.pending)
-    yield Figure("Completed early", now.early_completions, before.early_completions)
-    if excludes:
-        yield Figure("Excluded", now.excluded, before.excluded)
+def compared(context: ReportContext) -> Compared | None:
+    """Return the comparison that the page was asked for; None without one that is possible."""
+    query = context.query
+    if query.compare is None or obstacle_to_compare(context):
+        return None
+    more = {**earlier_span(context), "timezone": query.timezone}
+    record = context.ask(PERIODS, more, context.prepare(page=1, pageSize=MAX_PAGE_SIZE))
+    return Compared(
+        record,
+        query.earlier_span(_span(context)),
+        is_so_far=record.settled_rate.answer is Conclusion.TOO_EARLY,
+    )
 
 
-def _median_s(aggregate: AggregateRecord) -> float | None:
-    minutes = aggregate.median_completion_minutes
-    return None if minutes is None else minutes * 60
+def earlier_span(context: ReportContext) -> dict[str, str]:
+    """Return the parameters for the earlier period that the page was asked for, if any."""
+    if context.query.compare is None or obstacle_to_compare(context):
+        return {}
+    start_ms, end_ms = context.query.earlier_span(_span(context))
+    return {"compareStartAt": iso(start_ms), "compareEndAt": iso(end_ms)}
 
 
-def _chart(days: Sequence[DayChangeRecord], zone: str) -> dict[str, Any]:
-    """Return the chart of the rates of both periods."""
-    series = [
-        *_series([day.bucket for day in days], "This period", "series-1"),
-        *_series([day.bucket_before for day in days], "Earlier period", "series-2"),
-    ]
-    axes = ("Day of entry in this period", "Conversion rate")
-    return chart([day.bucket.from_ for day in days], zone, axes, series)
-
-
-def _series(buckets: Sequence[TrendBucketRecord], label: str, colour: str) -> list[Series]:
-    labels = (label, f"{label}, at least", f"{label}, at most")
-    return rate_series(rate_lines(buckets), labels, colour)
+def _span(context: ReportContext) -> tuple[int, int]:
+    span = context.query.span(context.page.view.now_ms, context.page.definition.window_s or 0)
+    assert span is not None  # otherwise there is an obstacle
+    return span

@@ -15,6 +15,7 @@ class DataQualityIssue:
     """A number about data quality. words: noun phrase shown after the number.
 
     quality, property: the conditions that select the affected units; None if events are counted.
+    is_problem: whether something may be missing from the figures, so that there is something to do.
     """
 
     count: int
@@ -22,6 +23,7 @@ class DataQualityIssue:
     meaning: str
     quality: str | None = None
     property: str | None = None
+    is_problem: bool = False
 
 
 def quality(context: ReportContext) -> dict[str, Any]:
@@ -30,10 +32,13 @@ def quality(context: ReportContext) -> dict[str, Any]:
 
 
 def count_problems(context: ReportContext) -> int:
-    """Return the number of different data problems, for the badge of the tab."""
+    """Return the number of different problems, for the badge of the tab.
+
+    Issues that call for nothing, such as unknown values at entry, do not count.
+    """
     report = context.report
     present = [issue for issue in _issues(context.page, report) if issue.count]
-    return len(present) + len(report.impossible_steps)
+    return sum(issue.is_problem for issue in present) + len(report.impossible_steps)
 
 
 QUALITIES = {
@@ -56,9 +61,11 @@ def _issues(page: FunnelPage, results: ResultsRecord) -> list[DataQualityIssue]:
     numbers = results.data_quality
     is_attempt_funnel = page.definition.counting_unit == "attempt"
 
-    def units(quality: str, count: int, meaning: str) -> DataQualityIssue:
+    def units(
+        quality: str, count: int, meaning: str, *, is_problem: bool = False
+    ) -> DataQualityIssue:
         words = f"{page.noun(count)} {QUALITIES[quality]}"
-        return DataQualityIssue(count, words, meaning, quality)
+        return DataQualityIssue(count, words, meaning, quality, is_problem=is_problem)
 
     def events(count: int) -> str:
         return "event" if count == 1 else "events"
@@ -72,36 +79,41 @@ def _issues(page: FunnelPage, results: ResultsRecord) -> list[DataQualityIssue]:
         DataQualityIssue(
             numbers.sequence_skips,
             f"{events(numbers.sequence_skips)} skipped by sequence number",
-            "The number was not greater than the last accepted one.",
+            "Their number was not greater than the last accepted one.",
             "sequenceSkip",
+            is_problem=True,
         ),
         DataQualityIssue(
             numbers.unordered_ties,
             f"{events(numbers.unordered_ties)} skipped as unordered ties",
-            "Same timestamp as the previous step, and no sequence numbers that prove the order."
+            "They have the same time as the previous step, and no sequence number proves their "
+            "order."
             + (
                 ""
                 if is_attempt_funnel
-                else " If the times are whole seconds, choose in the funnel that equal times count "
-                "in the order of the steps."
+                else " If the times are whole seconds, edit the funnel to count equal times in the "
+                "order of the steps."
             ),
             "unorderedTie",
+            is_problem=True,
         ),
         DataQualityIssue(
             numbers.invalid_sequence_values,
             f"{events(numbers.invalid_sequence_values)} with an invalid sequence number",
             "Sequence numbers must be whole numbers, 0 or greater.",
             "invalidSequenceValue",
+            is_problem=True,
         ),
         units(
             "tiedEntry",
             numbers.tied_entries,
-            "Several entries at the same time. Values on which they disagree are Unknown.",
+            "They have several entries at the same time. Values that differ count as Unknown.",
         ),
         DataQualityIssue(
             numbers.assumed_order,
             f"{events(numbers.assumed_order)} in an assumed order",
-            "Same timestamp as the previous step. The funnel counts equal times in step order.",
+            "They have the same time as the previous step, and this funnel counts equal times in "
+            "the order of the steps.",
             "assumedOrder",
         ),
         DataQualityIssue(
@@ -114,14 +126,15 @@ def _issues(page: FunnelPage, results: ResultsRecord) -> list[DataQualityIssue]:
         units(
             "overLimit",
             numbers.units_over_limit,
-            f"Counted by the first {MAX_UNIT_EVENTS:,} matching events, or by their first entries.",
+            f"Only the first {MAX_UNIT_EVENTS:,} matching events, or the first entries, count.",
+            is_problem=True,
         ),
     ]
     # The property name comes last, so that right-to-left text cannot affect other text.
     for name, count in numbers.unknown_entry_values.items():
         words = f"{page.noun(count)} entered without {name}"
         issues.append(
-            DataQualityIssue(count, words, "Counted as Unknown.", "unknownEntryValue", name)
+            DataQualityIssue(count, words, "They count as Unknown.", "unknownEntryValue", name)
         )
     for name, count in numbers.conflicting_entry_values.items():
         words = f"{page.noun(count)} with a later, different {name}"
@@ -137,12 +150,14 @@ def _issues(page: FunnelPage, results: ResultsRecord) -> list[DataQualityIssue]:
                 numbers.events_without_attempt_id,
                 f"{events(numbers.events_without_attempt_id)} without an attempt ID",
                 "They match a step but are not counted: they have no "
-                f"{listed(page.definition.attempt_keys)}",
+                f"{listed(page.definition.attempt_keys)}.",
+                is_problem=True,
             ),
             DataQualityIssue(
                 numbers.unverified_provider_events,
                 f"unverified provider {events(numbers.unverified_provider_events)}",
-                "Not counted: they have no verified link to a visitor of the attempt.",
+                "They are not counted: they have no verified link to a visitor of the attempt.",
+                is_problem=True,
             ),
         ]
     issues.append(
@@ -150,6 +165,7 @@ def _issues(page: FunnelPage, results: ResultsRecord) -> list[DataQualityIssue]:
             numbers.lost_on_devices,
             f"{events(numbers.lost_on_devices)} lost on devices",
             "Clients dropped these because their queues were full. They are not in any report.",
+            is_problem=True,
         )
     )
     return issues

@@ -7,22 +7,36 @@ from typing import Any, NamedTuple
 from penstock.funnels.questions import VERDICT
 from penstock.funnels.verdicts import PhraseRecord, ShownBy, ShowsRecord
 from penstock.web.pages.report.panels.context import ReportContext
+from penstock.web.pages.report.panels.periods import earlier_span
 
 
 class Phrase(NamedTuple):
     """Part of a sentence. href: None for words that only connect.
 
-    is_detail: whether the link changes only the tab below the bars.
+    is_detail: whether the link changes only the tab below the bars. is_strong: whether a phrase
+    without a link stands out as those with one do.
     """
 
     text: str
     href: str | None = None
     is_detail: bool = False
+    is_strong: bool = False
+
+
+_RATE = ShowsRecord(by=ShownBy.UNITS, parameters={"outcome": "completed"})
 
 
 def verdict(context: ReportContext) -> dict[str, Any]:
-    record = context.ask(VERDICT, context.chosen(VERDICT))
-    return {"sentences": [_sentence(context, item.phrases) for item in record.sentences]}
+    """Return the sentences, without the rate, which stands beside them.
+
+    loss: the step with the largest loss, if there is one.
+    """
+    record = context.ask(VERDICT, {**context.chosen(VERDICT), **earlier_span(context)})
+    phrases = [item.phrases for item in record.sentences]
+    if phrases and phrases[0][0].shows == _RATE:
+        phrases[0] = phrases[0][2:]  # the change, if it is known, after the rate and a comma
+    sentences = [_sentence(context, item) for item in phrases if item]
+    return {"sentences": sentences, "loss": record.largest_loss}
 
 
 def _sentence(context: ReportContext, phrases: Sequence[PhraseRecord]) -> list[Phrase]:
@@ -43,9 +57,11 @@ def _link(context: ReportContext, text: str, shows: ShowsRecord) -> Phrase:
             return Phrase(text, page.view.address(cohort=_json(cohort), page=None))
         case ShownBy.RESULTS:
             return Phrase(text, page.view.address(**parameters, page=None))
+        case ShownBy.PERIODS if context.query.compare:
+            return Phrase(text, is_strong=True)
         case ShownBy.PERIODS:
-            href = page.view.address(compare="previous", compareStart=None, page=None)
-            return Phrase(text, f"{href}#periods")
+            address = page.view.address(compare="previous", compareStart=None, page=None)
+            return Phrase(text, address)
         case ShownBy.COMPARE:
             baseline = _json(parameters["baseline"])
             changed = {"property": parameters["property"], "baseline": baseline}
