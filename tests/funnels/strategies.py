@@ -312,6 +312,7 @@ class Rule(StrEnum):
 
     NOTHING_ELSE = "nothing else before a step"
     ANY_ORDER = "any order"
+    BREAKDOWN_AT = "breakdown by another step"
 
 
 @st.composite
@@ -371,13 +372,23 @@ def funnels(
         **(draw(st.sampled_from(ATTEMPT_KEYS)) if attempts else {}),
         "sequenceProperty": draw(st.sampled_from(["n", "n", None])) if is_ordered else None,
         "breakdownProperties": draw(
-            st.lists(st.sampled_from(KEYS + BUILTINS + TOUCHES), max_size=3, unique=True)
+            st.lists(
+                st.sampled_from(KEYS + BUILTINS + TOUCHES),
+                min_size=int(rule is Rule.BREAKDOWN_AT),
+                max_size=3,
+                unique=True,
+            )
         ),
         **window,
         **(draw(st.sampled_from(EQUAL_TIMES)) if is_ordered and not attempts else {}),
         **(draw(st.sampled_from(REPEAT)) if is_ordered and has_window and not attempts else {}),
         "steps": rows,
     }
+    if rule is Rule.BREAKDOWN_AT or (rule is None and draw(choices) < 24):
+        steps = sum(not (row.get("diagnostic") or row.get("exclude")) for row in rows)
+        funnel["breakdownAt"] = draw(
+            st.sampled_from(["first", "last", *range(2, steps + 1), 2, steps])
+        )
     return funnel, goals
 
 

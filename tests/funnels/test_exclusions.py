@@ -289,6 +289,7 @@ def test_a_trace_says_what_excluded_the_unit(
         (["A", step("X", "Y", exclude=True, mode="all_of"), "B"], "steps[1].mode not_allowed"),
         ([step("A", strict=True), "B"], "steps[0].strict not_allowed"),
         ([step("A", strict="all"), "B"], "steps[0].strict not_allowed"),
+        (["A", step("B", strict="some")], "steps[1].strict not_one_of"),
         (["A", step("X", diagnostic=True, strict="all"), "B"], "steps[1].strict not_allowed"),
         (["A", step("X", exclude=True, strict=True), "B"], "steps[1].strict not_allowed"),
         (["A", step("X", diagnostic=True, strict=True), "B"], "steps[1].strict not_allowed"),

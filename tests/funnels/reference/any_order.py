@@ -50,6 +50,7 @@ def run_from(funnel: Funnel, events: Sequence[UnitEvent], together: Sequence[Uni
         if most_rows(funnel.steps, read[: index + 1]) > len(times):
             times.append(instant(run, event))
             run.accepted += [event] if len(times) > 1 else []
+            run.served.append((len(times), event))
     run.done_ms = [ms for ms, _ in times]
     run.options = [options_of(funnel, run, step, read) for step in funnel.steps]
     if exclusions and run.reached < len(funnel.steps):

@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any
 
 from tests.funnels.reference.any_order import runs_in_any_order
+from tests.funnels.reference.breakdown import breakdown_values
 from tests.funnels.reference.history import Event, History
 from tests.funnels.reference.matching import Json, Value, as_json, holds, matches, scalar, value_of
 from tests.funnels.reference.runs import (
@@ -70,11 +71,21 @@ class Units:
                 and (end_ms is None or run.entry_ms < end_ms)
                 and run.passes
             }
-        return {
+        counted = {
             unit: run
             for unit, run in runs.items()
             if run is not None and (settled_at_ms is None or is_settled(self, run, settled_at_ms))
         }
+        for unit, run in counted.items():
+            self.break_down(self.history(unit), run)
+        return counted
+
+    def break_down(self, events: Sequence[UnitEvent], run: Run) -> None:
+        """Give a run the values of the breakdown, if they are not those of the entry."""
+        at = self.definition["breakdownAt"]
+        if at not in ("entry", 1) and run.values:
+            run.breakdown = breakdown_values(self.funnel, at, events, run)
+            run.values, run.by_agreement = run.breakdown.values, run.breakdown.by_agreement
 
     def runs(self, events: Sequence[UnitEvent]) -> Iterator[Run]:
         """All runs of a unit, in order of entry."""
@@ -159,6 +170,7 @@ def with_defaults(definition: Json, goals: Mapping[str, Json]) -> Json:
         "equalTimes": definition.get("equalTimes", "proven"),
         "repeat": definition.get("repeat", False),
         "order": definition.get("order", "given"),
+        "breakdownAt": definition.get("breakdownAt", "entry"),
         "steps": [
             {
                 "type": row["type"],

@@ -176,7 +176,9 @@ class Run:
     that count; in any order, for each step. accepted: events after the entry that fulfilled part of
     a step. excluded_by: the event that excluded the unit, if any. assumed: accepted events whose
     order is not proven. ended: position of the event that completed or excluded the run; None if
-    only the end of its window ends it. others: the runs of a visitor's other entries.
+    only the end of its window ends it. others: the runs of a visitor's other entries. served: the
+    accepted events, with the step of each. breakdown: the values of a breakdown that is not by the
+    entry.
     """
 
     entry: UnitEvent
@@ -193,6 +195,8 @@ class Run:
     assumed: list[UnitEvent] = field(default_factory=list)
     ended: Position | None = None
     others: list["Run"] = field(default_factory=list)
+    served: list[tuple[int, UnitEvent]] = field(default_factory=list)
+    breakdown: Any = None
 
     @property
     def is_excluded(self) -> bool:
@@ -326,7 +330,14 @@ def begin(
         compared = agreed([rival.compared for rival in rivals])
     passes = all(holds(value) for holds, value in zip(funnel.conditions, compared, strict=True))
     began = list(parts.values())
-    return Run(entry, began, values, passes, not is_ordered, [entry.at_ms], [set(parts)])
+    run = Run(entry, began, values, passes, not is_ordered, [entry.at_ms], [set(parts)])
+    run.served = [(1, event) for event in unique(began) if event is not entry] + [(1, entry)]
+    return run
+
+
+def unique(events: Sequence[UnitEvent]) -> list[UnitEvent]:
+    """The events without repetitions: one may fill several parts."""
+    return list({event.id: event for event in events}.values())
 
 
 def agreed(values: Sequence[tuple[Value, ...]]) -> tuple[Value, ...]:
@@ -386,6 +397,7 @@ def follow(funnel: Funnel, events: Sequence[UnitEvent], run: Run) -> None:
             return
         else:
             run.accepted.append(event)
+            run.served.append((run.reached + 1, event))
             if not is_proven:
                 run.assumed.append(event)
             used.append(event)
@@ -555,6 +567,8 @@ def conflicts(funnel: Funnel, events: Sequence[UnitEvent], run: Run, position: i
     For an attempt, these are all step events inside the window; for a visitor, only accepted
     events. All of them are proven to come after the entry.
     """
+    if run.breakdown is not None:
+        return bool(run.breakdown.conflicts[position])
     entry = Position(run.entry.start, run.entry)
     later: Sequence[UnitEvent] = run.accepted
     if funnel.counts_attempts:

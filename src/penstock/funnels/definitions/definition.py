@@ -6,7 +6,7 @@ from dataclasses import replace
 from penstock.base.errors import Conflict, Fault
 from penstock.funnels.definitions.cost import cost_fault, row_costs
 from penstock.funnels.definitions.matches import resolve_match
-from penstock.funnels.definitions.model import Definition, GoalUse, Match, Row
+from penstock.funnels.definitions.model import ENTRY, Definition, GoalUse, Match, Row
 from penstock.funnels.definitions.schema import (
     GOAL,
     GoalRecord,
@@ -67,6 +67,7 @@ def resolve(
         in_step_order=definition.equal_times is not None,
         repeat=definition.repeat,
         in_any_order=definition.order is not None,
+        breakdown_at=definition.breakdown_at or ENTRY,
         attempt_keys=definition.attempt_keys,
         sequence_property=definition.sequence_property,
         breakdown_properties=tuple(definition.breakdown_properties),

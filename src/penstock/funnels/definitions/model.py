@@ -17,6 +17,11 @@ from penstock.funnels.definitions.builtins import (
 from penstock.funnels.definitions.operands import Regex
 from penstock.funnels.definitions.operators import Comparison
 
+ENTRY, FIRST, LAST = "entry", "first", "last"
+"""Events that give the values of a breakdown, beside those of a step with a number: the entry, or
+the first or last accepted event that has the property.
+"""
+
 
 class CountingUnit(StrEnum):
     VISITOR = "visitor"
@@ -137,6 +142,8 @@ class Definition:
     in_step_order: whether events with equal times count in the order of the steps, unless numbers
     prove another order (visitor funnels only). repeat: whether every run of a visitor is a unit
     (visitor funnels with a window only). in_any_order: whether steps count in any order.
+    breakdown_at: the event that gives the values of the breakdown: one of the constants above, or
+    the number of a step from 2.
     """
 
     rows: tuple[Row, ...]
@@ -152,6 +159,7 @@ class Definition:
     in_step_order: bool = False
     repeat: bool = False
     in_any_order: bool = False
+    breakdown_at: str | int = ENTRY
 
     @property
     def unit_word(self) -> str:
@@ -213,6 +221,20 @@ class Definition:
     def steps(self) -> tuple[Row, ...]:
         """The required rows: steps 1 to n."""
         return tuple(row for row in self.rows if row.required)
+
+    @property
+    def is_by_entry(self) -> bool:
+        """Whether units are broken down by the values of their entry, if at all."""
+        return self.breakdown_at == ENTRY or not self.breakdown_properties
+
+    @property
+    def value_rows(self) -> tuple[Row, ...]:
+        """The rows whose events give the values of the breakdown."""
+        if self.is_by_entry:
+            return self.entry_rows
+        is_one_step = isinstance(self.breakdown_at, int) and not self.in_any_order
+        number = self.breakdown_at if isinstance(self.breakdown_at, int) else 0
+        return self.steps[number - 1 : number] if is_one_step else self.steps
 
     @property
     def has_shared_events(self) -> bool:

@@ -166,6 +166,8 @@ def _setting_changes(old: SavedDefinition, new: SavedDefinition) -> Iterator[str
     yield from _list_changes(
         "Breakdown property", old.breakdown_properties, new.breakdown_properties, _cut
     )
+    if old.breakdown_at != new.breakdown_at:
+        yield f"Breakdown by the values of {_values_at(old)} -> {_values_at(new)}"
     if old.equal_times != new.equal_times:
         rule = "count in step order" if new.equal_times else "prove no order"
         yield f"Events with equal times now {rule}"
@@ -178,6 +180,11 @@ def _setting_changes(old: SavedDefinition, new: SavedDefinition) -> Iterator[str
         yield f"Conversion window {before} -> {after}"
     elif old.conversion_window != new.conversion_window:
         yield f"Conversion window is written differently: {after}"
+
+
+def _values_at(definition: SavedDefinition) -> str:
+    at = definition.breakdown_at
+    return f"step {at}" if isinstance(at, int) else f"the {at or 'entry'} event"
 
 
 def _list_changes(

@@ -237,6 +237,8 @@ class SavedDefinition(Record):
     """Every run counts. Present only if true."""
     order: Annotated[Literal["any"] | None, Field(exclude_if=not_)] = None
     """Present only if it is any."""
+    breakdown_at: Annotated[Literal["first", "last"] | int | None, Field(exclude_if=not_)] = None
+    """The event that gives the values of the breakdown, if it is not the entry."""
 
     @property
     def unit_word(self) -> str:

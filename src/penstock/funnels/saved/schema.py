@@ -19,10 +19,11 @@ from pydantic import (
 )
 
 from penstock.base.errors import Fault
+from penstock.funnels.definitions.ad_hoc import BreakdownAt, check_step
 from penstock.funnels.definitions.builtins import ATTEMPT_BUILTINS
 from penstock.funnels.definitions.cost import cost_fault, read_step, row_costs
 from penstock.funnels.definitions.filters import AttemptKey, EventField, OwnProperty
-from penstock.funnels.definitions.model import CountingUnit
+from penstock.funnels.definitions.model import ENTRY, CountingUnit
 from penstock.funnels.definitions.schema import (
     MatchIn,
     SavedDefinition,
@@ -112,6 +113,13 @@ class StepIn(MatchIn):
     @classmethod
     def _check_or_even_if_absent(cls, row: Any) -> Any:
         return {"or": [], **row} if isinstance(row, dict) else row
+
+    @field_validator("strict", mode="before")
+    @classmethod
+    def _read_strict(cls, strict: Any) -> Any:
+        if strict != "all" and not isinstance(strict, bool):
+            raise RuleBroken("not_one_of", "Must be true, false or all.")
+        return strict
 
     @field_validator("exclude", "strict")
     @classmethod
@@ -231,6 +239,11 @@ class FunnelIn(Input):
             json_schema_extra={"minItems": MIN_STEPS, "maxItems": MAX_ROWS},
         ),
     ]
+
+    breakdown_at: BreakdownAt = "entry"
+    """The event that gives the values of breakdownProperties: the entry, the first or last accepted
+    event that has the property, or the number of a step.
+    """
 
     @model_validator(mode="before")
     @classmethod
@@ -364,6 +377,15 @@ class FunnelIn(Input):
             raise RulesBroken([*faults, too_costly])
         return collect_faults(faults, rows[:MAX_ROWS], validate, StepIn)
 
+    @field_validator("breakdown_at")
+    @classmethod
+    def _check_breakdown_at(cls, at: str | int, info: ValidationInfo) -> str | int:
+        # Invalid steps are missing from `data` and have errors.
+        rows: list[StepIn] | None = info.data.get("steps")
+        if rows is not None:
+            check_step(at, sum(not (row.diagnostic or row.exclude) for row in rows))
+        return at
+
     def saved(self) -> SavedDefinition:
         """Return the stored form, with all defaults filled in."""
         window = self.conversion_window
@@ -379,6 +401,7 @@ class FunnelIn(Input):
             conversion_window_seconds=MISSING if window is not None else self._window_s(),
             equal_times=None if self.equal_times == "proven" else self.equal_times,
             order=None if self.order == "given" else self.order,
+            breakdown_at=None if self.breakdown_at in (ENTRY, 1) else self.breakdown_at,
         )
 
     def _window_s(self) -> int | None:

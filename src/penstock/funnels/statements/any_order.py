@@ -6,8 +6,9 @@ Otherwise, an event serves a step if it raises the number of steps that differen
 (`_independent`). Source: semantics, "Any order".
 """
 
+from penstock.funnels.statements.breakdown import SERVED_TYPE
 from penstock.funnels.statements.equal_times import keeps_ranks, rank
-from penstock.funnels.statements.query import Plan
+from penstock.funnels.statements.query import UNUSABLE, Plan
 from penstock.funnels.statements.times import entry_time
 
 
@@ -65,6 +66,9 @@ def steps_in_any_order(plan: Plan, values: str, *, keeps_conflicts: bool) -> str
         "ended_ts": ("Int64", "stop"),
         "done": ("Array(Int64)", "serving.time"),
     }
+    if not plan.definition.is_by_entry:
+        served = f"arrayMap((x, step) -> (step, x.time, toUInt64({UNUSABLE}), x.keys), serving, "
+        fields["served"] = (SERVED_TYPE, f"{served}arrayEnumerate(serving))")
     kinds = ", ".join(f"{name} {kind}" for name, (kind, _) in fields.items())
     parts = ", ".join(value for _, value in fields.values())
     return f"""

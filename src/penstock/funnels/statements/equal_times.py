@@ -22,8 +22,10 @@ def keeps_ranks(plan: Plan) -> bool:
 
 
 def reads_texts(plan: Plan) -> bool:
-    """Whether it matters which values an accepted event has: only those of visitors conflict."""
-    return not plan.by_attempt and plan.breadth > 0
+    """Whether it matters which values an accepted event has: only those of visitors conflict, and
+    only a breakdown by other events than the entry shows them.
+    """
+    return plan.breadth > 0 and not (plan.by_attempt and plan.definition.is_by_entry)
 
 
 def _has_rivals(plan: Plan, row: Row) -> bool:

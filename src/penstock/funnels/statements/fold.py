@@ -13,6 +13,7 @@ The fold reads the columns of `events.matched_events` and returns one row per co
                 diagnostic rows counted
 """
 
+from penstock.funnels.statements.breakdown import add_values
 from penstock.funnels.statements.entries import (
     MAX_UNIT_EVENTS,
     entries_of,
@@ -144,12 +145,15 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
                {_later_events(plan)} AS later
         FROM ({_add_served(plan, tied)})"""
     own = "own" if plan.repeats else "history"
+    own_keys, tied = "entry_keys", "tied"
+    if not plan.definition.is_by_entry:
+        own_keys, tied = "own_keys", "own_tied AS tied"
     outcome = f"""
-        SELECT unit, entry_keys AS keys, progress.reached AS reached, entry_ts,
+        SELECT unit, {own_keys} AS keys, progress.reached AS reached, entry_ts,
                {ms(plan, "progress.last_ts")} AS done_ts, {_chosen_matches(plan)} AS chosen,
                progress.skips AS skips, {unit_ties(plan)} AS ties,
                {_invalid_numbers(plan, own)} AS invalid,
-               tied, {_unit_conflicts(plan)} AS conflicts,
+               {tied}, {_unit_conflicts(plan)} AS conflicts,
                {_has_several_visitors(plan)} AS several,
                {_diagnostic_counts(plan)} AS seen, cut, {_coarse_times(plan, own)} AS coarse,
                {excluded_after(plan)} AS excluded_after, {assumed_order(plan)} AS assumed,
@@ -186,6 +190,8 @@ def _may_continue(plan: Plan) -> str:
 
 def _folded(plan: Plan, values: str, *, detailed: bool) -> str:
     folded = folded_units(plan, values, detailed=detailed)
+    if not plan.definition.is_by_entry:
+        folded = add_values(plan, folded)
     return own_events(plan, folded) if plan.repeats else folded
 
 
@@ -279,6 +285,8 @@ def _unit_conflicts(plan: Plan) -> str:
     For visitors, only accepted events count, because visitors can enter again. For attempts, all
     events inside the window that match a required step count. Source: semantics, "Data quality".
     """
+    if not plan.definition.is_by_entry:
+        return "own_conflicts"
     if folds_conflicts(plan):
         return "progress.conflicts"
     if not plan.breadth:

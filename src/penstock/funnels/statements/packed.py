@@ -98,6 +98,7 @@ def layout_of(plan: Plan) -> Layout | None:
         or profile.last_event_ms is None
         or any(step.row.all_of for step in plan.steps)
         or plan.repeats
+        or not plan.definition.is_by_entry
     ):
         return None
     base_ms = profile.first_event_ms - 1  # position 0 stands for "no event"

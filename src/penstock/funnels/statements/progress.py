@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from penstock.funnels.statements import step_order
 from penstock.funnels.statements.any_order import steps_in_any_order
+from penstock.funnels.statements.breakdown import SERVED_TYPE
 from penstock.funnels.statements.entries import least_next_number
 from penstock.funnels.statements.equal_times import keeps_ranks, served_masks
 from penstock.funnels.statements.exclusions import (
@@ -59,6 +60,8 @@ def folded_units(plan: Plan, values: str, *, detailed: bool) -> str:
         inputs["same_seq"] = same_seq
     if plan.excludes:
         inputs |= fold_inputs(plan, events, same_ts, same_seq)
+    if not plan.definition.is_by_entry:
+        inputs["keys"] = f"{events}.keys"
     if folds_conflicts(plan):
         inputs["conflicts"] = conflicts(plan, events)
     state_type = "Tuple(" + ", ".join(f"{item.name} {item.type}" for item in state) + ")"
@@ -115,7 +118,7 @@ def folds_conflicts(plan: Plan) -> bool:
 
     It does for visitors, where only accepted events can conflict.
     """
-    return not plan.by_attempt and plan.breadth > 0
+    return not plan.by_attempt and plan.breadth > 0 and plan.definition.is_by_entry
 
 
 def conflicts(plan: Plan, events: str) -> str:
@@ -199,6 +202,10 @@ def _state(plan: Plan, *, detailed: bool) -> list[_Field]:
                 "ended_seq", "UInt64", "0", "0", "0", excluded=f"if({by_other}, {UNUSABLE}, seq)"
             ),
         ]
+    if not plan.definition.is_by_entry:
+        served = "arrayPushBack(s.served, (s.reached + 1, ts, seq, keys))"
+        fields.append(_Field("served", SERVED_TYPE, _served_at_entry(plan), served, served))
+        detailed = True
     if detailed or any(bits.row.diagnostic for bits in plan.rows):
         done = "arrayPushBack(s.done, ts)"
         fields.append(_Field("done", "Array(Int64)", f"[{entry_time(plan)}]", done, "s.done"))
@@ -369,6 +376,15 @@ def _chosen_at_entry(plan: Plan) -> str:
         if first.row.all_of
         else _lowest_bit(plan, f"bitAnd(first_event.mask, {plan.mask(first.all)})")
     )
+
+
+def _served_at_entry(plan: Plan) -> str:
+    """Return the events that completed or filled step 1."""
+    if not plan.steps[0].row.all_of:
+        return f"[(1, {entry_time(plan)}, first_event.seq, first_event.keys)]"
+    time = "2 * x.ts" if plan.has_whole_seconds else "x.ts"
+    own = "arrayFilter((x, i) -> has(served, i), history, arrayEnumerate(history))"
+    return f"arrayMap(x -> (1, {time}, x.seq, x.keys), {own})"
 
 
 def _lowest_bit(plan: Plan, mask: str) -> str:
