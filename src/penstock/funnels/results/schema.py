@@ -5,7 +5,7 @@ from enum import StrEnum
 from operator import not_
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import MISSING, AfterValidator, Field, field_validator, model_validator
 
 from penstock.base.paging import MAX_PAGE_SIZE, Page
 from penstock.base.table_files import TableFormat
@@ -119,7 +119,7 @@ class StepRecord(Record):
     value: str
     name: RowName = None
     count: int
-    """Units that reached this step."""
+    """Units that reached this step; in any order, units that did at least this number of steps."""
     pending: int
     """Units that got no further and whose window is still open."""
     dropped_off: int
@@ -137,6 +137,8 @@ class StepRecord(Record):
     settled_from_previous: Rate | None
     """Share of the settled units that reached the step before."""
     options: list[OptionRecord]
+    row_count: int | MISSING = MISSING
+    """Units that did this step itself. Present only if the order is any."""
 
 
 class DiagnosticRecord(Record):

@@ -65,7 +65,7 @@ def _members(plan: Plan, units: UnitConditions) -> dict[str, str]:
     if not plan.by_attempt:
         visitors = f"SELECT DISTINCT {owner_of(plan)} AS visitor FROM counted WHERE {condition}"
         return {**relations, "members": visitors}
-    starts = " OR ".join(match_condition(match, plan) for match in plan.steps[0].row.matches)
+    starts = " OR ".join(match_condition(match, plan) for match in plan.entry_matches)
     source = joined_events(plan) if plan.definition.reads_visitors else event_source(plan)
     entries = f"""
         SELECT {unit_key(plan)} AS unit, {visitor_key(plan)} AS visitor,

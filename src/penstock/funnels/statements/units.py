@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from penstock.funnels.definitions.model import Definition
-from penstock.funnels.statements.cohorts import in_cohort_filter, known_texts
+from penstock.funnels.statements.cohorts import in_cohort_filter, texts_join
 from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.drivers import EventCondition, units_by_event
 from penstock.funnels.statements.events import matched_events
@@ -142,10 +142,11 @@ def units_page(
         return counted.statement(
             f"SELECT *, CAST([], 'Array(String)') AS texts FROM ({page}) {ordered}", **relations
         )
+    texts, join = texts_join(plan, "page")
     return counted.statement(
         f"""
-        SELECT page.*, arrayResize(known.texts, {plan.breadth}) AS texts
-        FROM ({page}) AS page LEFT ANY JOIN ({known_texts(plan)}) AS known ON page.keys = known.keys
+        SELECT page.*, {texts} AS texts
+        FROM ({page}) AS page {join}
         {ordered}""",
         **relations,
     )
@@ -181,10 +182,10 @@ def all_units(counted: CountedUnits) -> Statement:
     selected = f"SELECT {', '.join(counted.columns)} FROM counted WHERE {in_cohort_filter(plan)}"
     if not plan.breadth:
         return counted.statement(f"SELECT *, CAST([], 'Array(String)') AS texts FROM ({selected})")
+    texts, join = texts_join(plan, "selected")
     return counted.statement(f"""
-        SELECT selected.*, arrayResize(known.texts, {plan.breadth}) AS texts
-        FROM ({selected}) AS selected
-        LEFT ANY JOIN ({known_texts(plan)}) AS known ON selected.keys = known.keys""")
+        SELECT selected.*, {texts} AS texts
+        FROM ({selected}) AS selected {join}""")
 
 
 def conditions_on(plan: Plan, units: UnitConditions) -> tuple[dict[str, str], str]:
@@ -192,7 +193,9 @@ def conditions_on(plan: Plan, units: UnitConditions) -> tuple[dict[str, str], st
     n = len(plan.steps)
     relations: dict[str, str] = {}
     conditions = [in_cohort_filter(plan)]
-    if units.step is not None:
+    if units.step is not None and units.option is not None and plan.definition.in_any_order:
+        conditions.append(plan.overlaps("chosen", plan.steps[units.step - 1].each[units.option]))
+    elif units.step is not None:
         furthest = units.outcome not in (None, Outcome.COMPLETED)
         conditions.append(f"reached {'=' if furthest else '>='} {units.step}")
         step = plan.steps[units.step - 1]
@@ -292,7 +295,7 @@ def possible_entries(
     sql = f"""
         SELECT roundDown(ts, {edges}) AS bucket, min(ts) AS first_ms, max(ts) AS last_ms
         FROM ({matched_events(plan)})
-        WHERE unit != 0 AND {plan.overlaps("mask", plan.steps[0].all)}{plan.may_enter()}
+        WHERE unit != 0 AND {plan.overlaps("mask", plan.entry_bits)}{plan.may_enter()}
         GROUP BY bucket ORDER BY bucket"""
     return Statement(sql, plan.binder.values)
 

@@ -133,11 +133,12 @@ class UnitsRecord(HeadRecord):
 class EntryValueRecord(Record):
     """The origin of an entry value.
 
-    how: `entryEvent`, or whether tied events agree, disagree or all lack the value.
+    how: `entryEvent`, `event` for another one (`breakdownAt`), or whether tied events agree,
+    disagree or all lack the value.
     """
 
     value: Scalar | None
-    how: Literal["entryEvent", "agreed", "disagreed", "missing"]
+    how: Literal["entryEvent", "event", "agreed", "disagreed", "missing"]
     event_ids: list[str]
 
 
