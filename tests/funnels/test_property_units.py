@@ -56,7 +56,13 @@ from tests.funnels.definitions import resolved
 from tests.funnels.examples import example_count, example_settings, share_of_cases, shares_of
 from tests.funnels.reference.after_step import compared_units, median_ms
 from tests.funnels.reference.matching import as_json
-from tests.funnels.reference.report import Unit, has_open_window, may_complete, read_units
+from tests.funnels.reference.report import (
+    Unit,
+    has_open_window,
+    is_settled,
+    may_complete,
+    read_units,
+)
 from tests.funnels.reference.runs import (
     Run,
     all_runs,
@@ -315,8 +321,10 @@ def assert_trend(stored: StoredCase) -> None:
     if not entries:
         return
     edges = sorted({entries[0], entries[0] + 1, entries[len(entries) // 2], entries[-1]})
-    rows = {row["bucket"]: row for row in stored.records(trend(stored.counted(edges), edges))}
     n = len(units.funnel.steps)
+    pair = (1 + len(entries) % (n - 1), n)
+    by_step = trend(stored.counted(edges), edges, pair=pair)
+    rows = {row["bucket"]: row for row in stored.records(by_step)}
     for from_ms, to_ms in pairwise([*edges, LATEST_MS]):
         own = stored.counted_runs(max(from_ms, start_ms), min(to_ms, end_ms)).values()
         done = [run for run in own if run.reached == n]
@@ -340,6 +348,10 @@ def assert_trend(stored: StoredCase) -> None:
             ),
             "excluded": sum(run.is_excluded for run in own),
         }
+        for name, step in zip(("from", "to"), pair, strict=True):
+            reached = [run for run in own if run.reached >= step and not run.is_excluded]
+            settled = [is_settled(units, run, case.evaluated_at_ms) for run in reached]
+            expected |= {f"reached_{name}": len(reached), f"settled_{name}": sum(settled)}
         row = rows.pop(from_ms, dict.fromkeys(expected, 0))
         assert {name: row[name] for name in expected} == expected
         if done:
