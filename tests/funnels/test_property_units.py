@@ -38,6 +38,7 @@ from penstock.funnels.statements.one_unit import (
     visitors_of_attempt,
 )
 from penstock.funnels.statements.query import QueryParams, Statement, Strategy
+from penstock.funnels.statements.unit_visitors import count_visitors, count_visitors_of_units
 from penstock.funnels.statements.units import (
     QUANTILES,
     UnitConditions,
@@ -197,6 +198,7 @@ def assert_agreement(stored: StoredCase) -> None:
     assert_traces(stored, rows)
     assert_trend(stored)
     assert_timing(stored)
+    assert_visitors(stored)
     by_visitors = bool(stored.definition.attempt_keys) and len(rows) % 2 == 1
     assert_events_after(stored, 1, of_visitors=by_visitors)
 
@@ -358,6 +360,34 @@ def assert_trend(stored: StoredCase) -> None:
             took = [run.done_ms[-1] - run.entry_ms for run in done]
             assert row["median_ms"] == median(took)
     assert not rows
+
+
+def assert_visitors(stored: StoredCase) -> None:
+    """The visitors of the period, and those of the counted units."""
+    case, units, definition = stored.case, stored.units, stored.definition
+    start_ms, end_ms = case.start_ms or 0, case.end_ms or LATEST_MS
+    by_attempt = bool(definition.attempt_keys)
+    everybody = {
+        units.visitors[event.event_id]
+        for event in units.events
+        if start_ms <= event.at_ms < end_ms
+        and (event.source != "provider" or event.verified or not by_attempt)
+    }
+    [row] = stored.records(count_visitors(definition, stored.params, stored.profile))
+    assert row["visitors"] == len(everybody)
+    [row] = stored.records(count_visitors_of_units(stored.counted()))
+    if not by_attempt:
+        entered = {unit[0] if definition.repeat else unit for unit in stored.selected}
+    else:
+        first = units.funnel.steps[0]
+        entered = {
+            units.visitors[event.id]
+            for unit, run in stored.selected.items()
+            for event in units.history(unit)
+            if event.at_ms == run.entry_ms and event.satisfied[first.position]
+        }
+    assert row["visitors"] == len(entered)
+    assert entered <= everybody
 
 
 def assert_timing(stored: StoredCase) -> None:
