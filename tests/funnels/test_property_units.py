@@ -38,6 +38,7 @@ from penstock.funnels.statements.one_unit import (
     visitors_of_attempt,
 )
 from penstock.funnels.statements.query import QueryParams, Statement, Strategy
+from penstock.funnels.statements.unit_visitors import count_visitors, count_visitors_of_units
 from penstock.funnels.statements.units import (
     QUANTILES,
     UnitConditions,
@@ -56,7 +57,13 @@ from tests.funnels.definitions import resolved
 from tests.funnels.examples import example_count, example_settings, share_of_cases, shares_of
 from tests.funnels.reference.after_step import compared_units, median_ms
 from tests.funnels.reference.matching import as_json
-from tests.funnels.reference.report import Unit, has_open_window, may_complete, read_units
+from tests.funnels.reference.report import (
+    Unit,
+    has_open_window,
+    is_settled,
+    may_complete,
+    read_units,
+)
 from tests.funnels.reference.runs import (
     Run,
     all_runs,
@@ -191,6 +198,7 @@ def assert_agreement(stored: StoredCase) -> None:
     assert_traces(stored, rows)
     assert_trend(stored)
     assert_timing(stored)
+    assert_visitors(stored)
     by_visitors = bool(stored.definition.attempt_keys) and len(rows) % 2 == 1
     assert_events_after(stored, 1, of_visitors=by_visitors)
 
@@ -315,8 +323,10 @@ def assert_trend(stored: StoredCase) -> None:
     if not entries:
         return
     edges = sorted({entries[0], entries[0] + 1, entries[len(entries) // 2], entries[-1]})
-    rows = {row["bucket"]: row for row in stored.records(trend(stored.counted(edges), edges))}
     n = len(units.funnel.steps)
+    pair = (1 + len(entries) % (n - 1), n)
+    by_step = trend(stored.counted(edges), edges, pair=pair)
+    rows = {row["bucket"]: row for row in stored.records(by_step)}
     for from_ms, to_ms in pairwise([*edges, LATEST_MS]):
         own = stored.counted_runs(max(from_ms, start_ms), min(to_ms, end_ms)).values()
         done = [run for run in own if run.reached == n]
@@ -340,12 +350,44 @@ def assert_trend(stored: StoredCase) -> None:
             ),
             "excluded": sum(run.is_excluded for run in own),
         }
+        for name, step in zip(("from", "to"), pair, strict=True):
+            reached = [run for run in own if run.reached >= step and not run.is_excluded]
+            settled = [is_settled(units, run, case.evaluated_at_ms) for run in reached]
+            expected |= {f"reached_{name}": len(reached), f"settled_{name}": sum(settled)}
         row = rows.pop(from_ms, dict.fromkeys(expected, 0))
         assert {name: row[name] for name in expected} == expected
         if done:
             took = [run.done_ms[-1] - run.entry_ms for run in done]
             assert row["median_ms"] == median(took)
     assert not rows
+
+
+def assert_visitors(stored: StoredCase) -> None:
+    """The visitors of the period, and those of the counted units."""
+    case, units, definition = stored.case, stored.units, stored.definition
+    start_ms, end_ms = case.start_ms or 0, case.end_ms or LATEST_MS
+    by_attempt = bool(definition.attempt_keys)
+    everybody = {
+        units.visitors[event.event_id]
+        for event in units.events
+        if start_ms <= event.at_ms < end_ms
+        and (event.source != "provider" or event.verified or not by_attempt)
+    }
+    [row] = stored.records(count_visitors(definition, stored.params, stored.profile))
+    assert row["visitors"] == len(everybody)
+    [row] = stored.records(count_visitors_of_units(stored.counted()))
+    if not by_attempt:
+        entered = {unit[0] if definition.repeat else unit for unit in stored.selected}
+    else:
+        first = units.funnel.steps[0]
+        entered = {
+            units.visitors[event.id]
+            for unit, run in stored.selected.items()
+            for event in units.history(unit)
+            if event.at_ms == run.entry_ms and event.satisfied[first.position]
+        }
+    assert row["visitors"] == len(entered)
+    assert entered <= everybody
 
 
 def assert_timing(stored: StoredCase) -> None:

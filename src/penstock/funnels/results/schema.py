@@ -40,6 +40,11 @@ class ResultsQuery(CohortQuery):
     missing values. The other numbers cover all cohorts.
     """
 
+    audience: bool = False
+    """true: also say how many of the period's visitors entered, and how many units internal
+    traffic, the segment and the filters left out. This takes additional time.
+    """
+
     def selection(self) -> Selection:
         return replace(
             super().selection(),
@@ -65,6 +70,7 @@ class ExportQuery(CohortQuery):
     sort: _Ignored = None
     order: _Ignored = None
     search: _Ignored = None
+    audience: _Ignored = None
 
 
 class PreviewIn(FunnelIn):
@@ -309,6 +315,30 @@ class ReportRecord(Record):
     data_quality: DataQualityRecord
 
 
+class LeftOutRecord(Record):
+    """Units that would have entered in the period without one of the choices, in all cohorts.
+
+    Each is counted alone, so a unit that two choices leave out counts in neither. null: the report
+    does not make this choice.
+    """
+
+    internal: int | None
+    segment: int | None
+    filters: int | None
+
+
+class AudienceRecord(Record):
+    """The visitors that a report counts, and the units that it leaves out."""
+
+    visitors: int
+    """Visitors with any event in the period on the websites, whatever the filters."""
+    entered: int
+    """Visitors of the counted units: those who entered, or of whose attempts one entered."""
+    share: Rate | None
+    """entered / visitors, to four decimals."""
+    left_out: LeftOutRecord
+
+
 class ResultsRecord(ReportRecord, HeadRecord):
     """A funnel report."""
 
@@ -318,3 +348,5 @@ class ResultsRecord(ReportRecord, HeadRecord):
     exclusions that let no unit pass.
     """
     coverage: CoverageRecord
+    audience: AudienceRecord | None = None
+    """null unless the request has `audience=true`."""

@@ -253,25 +253,38 @@ def _quality(plan: Plan, quality: Quality, number: int) -> str:
     }[quality]
 
 
-def trend(counted: CountedUnits, edges_ms: Sequence[int], step: int | None = None) -> Statement:
+def trend(
+    counted: CountedUnits,
+    edges_ms: Sequence[int],
+    step: int | None = None,
+    pair: tuple[int, int] | None = None,
+) -> Statement:
     """Count units by the time of their entry.
 
     edges_ms: starts of the buckets in ascending order. The first bucket must start no later than
     the first entry. For visitors, `counted` must have the same edges. step: count the units that
-    dropped off after this step as `lost`, in one more column. Columns: bucket (its start),
-    first_ms and last_ms (times of its first and last entry), entered, completed, pending,
-    early (completed units whose window is open), excluded, reopened (dropped-off units that are
-    open), reopened_excluded (excluded units that are open), median_ms. Buckets without entries are
-    omitted.
+    dropped off after this step as `lost`, in one more column. pair: count the eligible units that
+    reached each of two steps, and those of them that are settled, as `reached_from`, `reached_to`,
+    `settled_from` and `settled_to`, in four more columns. Columns: bucket (its start), first_ms and
+    last_ms (times of its first and last entry), entered, completed, pending, early (completed units
+    whose window is open), excluded, reopened (dropped-off units that are open), reopened_excluded
+    (excluded units that are open), median_ms. Buckets without entries are omitted.
     """
     plan = counted.plan
     n = len(plan.steps)
     edges = plan.binder.bind("Array(Int64)", list(edges_ms))
-    dropped_off, lost = _outcome(plan, Outcome.DROPPED_OFF, n), ""
+    dropped_off, more = _outcome(plan, Outcome.DROPPED_OFF, n), ""
     if step is not None:
-        lost = f"countIf(reached = {step} AND {dropped_off}) AS lost,"
+        more = f"countIf(reached = {step} AND {dropped_off}) AS lost,"
+    if pair is not None:
+        settled = f"{_ELIGIBLE} AND NOT open AND NOT ({_waiting(plan)})"
+        more += f"""
+               countIf(reached >= {pair[0]} AND {_ELIGIBLE}) AS reached_from,
+               countIf(reached >= {pair[1]} AND {_ELIGIBLE}) AS reached_to,
+               countIf(reached >= {pair[0]} AND {settled}) AS settled_from,
+               countIf(reached >= {pair[1]} AND {settled}) AS settled_to,"""
     return counted.statement(f"""
-        SELECT roundDown(entry_ts, {edges}) AS bucket, count() AS entered, {lost}
+        SELECT roundDown(entry_ts, {edges}) AS bucket, count() AS entered, {more}
                min(entry_ts) AS first_ms, max(entry_ts) AS last_ms,
                countIf(reached = {n}) AS completed,
                countIf({_outcome(plan, Outcome.PENDING, n)}) AS pending,
