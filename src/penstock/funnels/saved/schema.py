@@ -19,10 +19,10 @@ from pydantic import (
 )
 
 from penstock.base.errors import Fault
-from penstock.funnels.definitions.builtins import ATTEMPT_BUILTINS
+from penstock.funnels.definitions.builtins import ATTEMPT_BUILTINS, COHORT
 from penstock.funnels.definitions.cost import cost_fault, read_step, row_costs
-from penstock.funnels.definitions.filters import AttemptKey, EventField, OwnProperty
-from penstock.funnels.definitions.model import CountingUnit
+from penstock.funnels.definitions.filters import AttemptKey, BreakdownField, OwnProperty
+from penstock.funnels.definitions.model import MAX_COHORTS, CountingUnit
 from penstock.funnels.definitions.schema import (
     MatchIn,
     SavedDefinition,
@@ -193,7 +193,7 @@ class FunnelIn(Input):
     sequence_property: OwnProperty | None = None
     """Numeric property that orders events with the same timestamp."""
     breakdown_properties: Annotated[
-        list[EventField], limit_items(MAX_BREAKDOWNS), Field(default_factory=list)
+        list[BreakdownField], limit_items(MAX_BREAKDOWNS), Field(default_factory=list)
     ]
     conversion_window_seconds: WindowSeconds | MISSING | None = MISSING
     """Default: seven days for attempts, unlimited for visitors. null: unlimited, visitors only. For
@@ -335,6 +335,20 @@ class FunnelIn(Input):
         if (too_costly := cost_fault(costs, "")) is not None:
             raise RulesBroken([*row_faults(rows), too_costly])
         return collect_faults(list(row_faults(rows)), rows[:MAX_ROWS], validate, StepIn)
+
+    @field_validator("steps")
+    @classmethod
+    def _limit_cohorts(cls, rows: list[StepIn]) -> list[StepIn]:
+        named = {
+            item.value
+            for row in rows
+            for match in (row, *row.or_)
+            for item in match.filters
+            if item.property == COHORT
+        }
+        if len(named) > MAX_COHORTS:
+            raise RuleBroken("too_many", f"The filters can name at most {MAX_COHORTS} cohorts.")
+        return rows
 
     def saved(self) -> SavedDefinition:
         """Return the stored form, with all defaults filled in."""
