@@ -8,7 +8,16 @@ from statistics import median
 from typing import Any
 
 from tests.funnels.reference.history import Event, History
-from tests.funnels.reference.matching import Json, Value, as_json, holds, matches, scalar, value_of
+from tests.funnels.reference.matching import (
+    Json,
+    Value,
+    as_json,
+    by_field,
+    holds,
+    matches,
+    scalar,
+    value_of,
+)
 from tests.funnels.reference.runs import (
     Funnel,
     Row,
@@ -103,7 +112,7 @@ def read_units(
     """
     definition = {
         **with_defaults(definition, goals or {}),
-        "entryFilters": filters,
+        "entryFilters": list(map(by_field, filters)),
         "internalTraffic": internal,
     }
     events = history.read(website_ids, evaluated_at_ms)
@@ -178,7 +187,7 @@ def window_seconds(definition: Json) -> int | None:
 
 def without_goal(match: Json, goals: Mapping[str, Json]) -> Json:
     """Return the match; a reference to a goal becomes the goal's match with the filters of both."""
-    filters = match.get("filters", [])
+    filters = list(map(by_field, match.get("filters", [])))
     if match["type"] != "Goal":
         return {"type": match["type"], "value": match["value"], "filters": filters}
     goal = goals[match["value"]]
