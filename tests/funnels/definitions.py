@@ -27,7 +27,7 @@ def resolved(funnel: Json, goals: Mapping[str, Json] | None = None) -> Definitio
     goals: the match of each goal by name.
     """
     matches: dict[str, SavedMatch] = {}
-    context = ValidationContext(matches, lambda _: None)
+    context = ValidationContext(matches, lambda _: None, names_cohorts=True)
     for name, match in (goals or {}).items():
         matches[name] = MatchIn.model_validate_json(json.dumps(match), context=context).saved()
     body = json.dumps({"name": "Funnel", **funnel})

@@ -7,8 +7,9 @@ from dataclasses import replace
 from itertools import count
 
 from penstock.base.clock import iso
-from penstock.base.scalar import property_columns
+from penstock.base.scalar import property_columns, tagged
 from penstock.funnels.definitions.builtins import TOUCH_COLUMNS
+from penstock.funnels.statements.sources import member_texts
 from penstock.warehouse.client import Warehouse
 from tests.funnels.reference import Event, History
 
@@ -35,6 +36,7 @@ EVENT_COLUMNS = (
     "scalars",
     "hashes",
 )
+TRAIT_COLUMNS = ("scope_id", "visitor_id", "texts", "version")
 ALIAS_COLUMNS = ("scope_id", "visitor_id", "canonical_id", "version")
 
 _CASES_TOGETHER = 50
@@ -64,7 +66,7 @@ def make_room(warehouse: Warehouse) -> None:
     """Count a new case, and remove earlier cases if there are many."""
     _stored["cases"] += 1
     if _stored["cases"] % _CASES_TOGETHER == 1:
-        for table in ("events", "visitor_aliases", "catalogue"):
+        for table in ("events", "visitor_aliases", "visitor_traits", "catalogue"):
             warehouse.command(f"TRUNCATE TABLE {table}")
 
 
@@ -83,13 +85,19 @@ def isolated(history: History) -> tuple[History, str]:
             (mark + scope, visitor): canonical
             for (scope, visitor), canonical in history.merges.items()
         },
+        {(mark + scope, visitor): own for (scope, visitor), own in history.traits.items()},
+        {
+            cohort_id: [(mark + scope, visitor) for scope, visitor in members]
+            for cohort_id, members in history.cohorts.items()
+        },
     ), mark
 
 
 def store(warehouse: Warehouse, history: History, inserts: int = 1) -> None:
-    """Insert the events in order, in `inserts` portions, and then the merges.
+    """Insert the events in order, in `inserts` portions, and then the merges and traits.
 
-    Each absorbed visitor also gets an older alias that points to another visitor.
+    Each absorbed visitor also gets an older alias that points to another visitor, and each visitor
+    with traits had others before.
     """
     for portion in range(inserts):
         _insert(
@@ -117,6 +125,29 @@ def store(warehouse: Warehouse, history: History, inserts: int = 1) -> None:
             }
         )
     _insert(warehouse, "visitor_aliases", ALIAS_COLUMNS, rows)
+    _insert(
+        warehouse,
+        "visitor_traits",
+        TRAIT_COLUMNS,
+        [
+            {"scope_id": scope, "visitor_id": visitor, "texts": texts, "version": version}
+            for (scope, visitor), traits in history.traits.items()
+            for version, texts in (
+                (1, {"plan": "sbefore"}),
+                (2, {name: tagged(value) for name, value in traits.items()}),
+            )
+        ],
+    )
+
+
+def member_keys(warehouse: Warehouse, history: History) -> Mapping[str, tuple[str, ...]]:
+    """Return the members of the saved cohorts, as a query reads them."""
+    keys = "SELECT sipHash64(member.1, member.2) AS visitor_key FROM (SELECT arrayJoin({members:"
+    keys += "Array(Tuple(String, String))}) AS member)"
+    return {
+        cohort_id: member_texts([key for (key,) in warehouse.query(keys, {"members": members})[1]])
+        for cohort_id, members in history.cohorts.items()
+    }
 
 
 def event_row(event: Event) -> dict[str, object]:

@@ -6,7 +6,7 @@ together, as a tuple of indexes, which keeps examples cheap.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import combinations
 from random import Random
@@ -71,6 +71,9 @@ KEYS = (
     "attempt",
 )
 BUILTINS = ("$country", "$referrer_host", "$source", "$path")
+COHORTS = ("coh_1", "coh_2")
+OF_VISITORS = ("$trait.plan", "$trait.n", *(f"$cohort.{cohort_id}" for cohort_id in COHORTS))
+"""Fields that depend on what is known about the visitor of an event, for breakdowns."""
 TOUCHES = ("$first_utm_source", "$last_utm_source", "$first_link", "$last_utm_campaign")
 TEXTS = (
     "1",
@@ -293,16 +296,23 @@ def match_of(kind: str, choice: int, conditions: Sequence[Json]) -> Json:
 choices = st.integers(0, 255)
 filters = st.builds(
     filter_of,
-    st.sampled_from(KEYS[:4] * 3 + BUILTINS + TOUCHES[:2]),
+    st.sampled_from(KEYS[:4] * 3 + BUILTINS + TOUCHES[:2] + OF_VISITORS[:1]),
     st.sampled_from(Operator),
     st.integers(0, len(TEXTS) - 1),
+)
+of_cohorts: st.SearchStrategy[Json] = st.builds(
+    lambda operator, cohort_id: {"property": "$cohort", "operator": operator, "value": cohort_id},
+    st.sampled_from(["equals", "not_equals"]),
+    st.sampled_from(COHORTS),
 )
 matches = st.builds(
     match_of,
     st.sampled_from(["Event"] * 3 + ["Transaction"] * 2 + list(KINDS)),
     st.integers(0, 9),
     st.sampled_from([0, 0, 0, 0, 1, 2]).flatmap(
-        lambda size: st.lists(filters, min_size=size, max_size=size)
+        lambda size: st.lists(
+            st.one_of(filters, filters, filters, of_cohorts), min_size=size, max_size=size
+        )
     ),
 )
 
@@ -373,7 +383,7 @@ def funnels(
         "sequenceProperty": draw(st.sampled_from(["n", "n", None])) if is_ordered else None,
         "breakdownProperties": draw(
             st.lists(
-                st.sampled_from(KEYS + BUILTINS + TOUCHES),
+                st.sampled_from(KEYS + BUILTINS + TOUCHES + OF_VISITORS),
                 min_size=int(rule is Rule.BREAKDOWN_AT),
                 max_size=3,
                 unique=True,
@@ -485,9 +495,13 @@ def cases(draw: Callable[..., Any], unit: CountingUnit, rule: Rule | None = None
     asks_filters, asks_settled = draw(
         st.sampled_from([(False, False)] * 3 + [(True, False)] * 2 + [(False, True), (True, True)])
     )
-    conditions = entry_filters(script, events, draw(choice)) if asks_filters else []
+    history = known_history(events, draw(choice))
+    known = history.read(("shop", "app", "foreign"), max(event.at_ms for event in events))
+    conditions = entry_filters(script, known, draw(choice)) if asks_filters else []
+    if asks_filters and draw(choice) % 4 == 3:
+        conditions.append(draw(of_cohorts))
     has_internal = draw(st.sampled_from([False] * 4 + [True]))
-    internal = entry_filters(script, events, draw(choice)) if has_internal else []
+    internal = entry_filters(script, known, draw(choice)) if has_internal else []
     settled = asks_settled and definition.window_s is not None
     evaluated_at_ms = draw(st.sampled_from(times_ms[:3:-1] * 2 + times_ms[1:]))
     at_an_end = settled or (definition.window_s is not None and draw(choice) % 3 == 0)
@@ -501,7 +515,7 @@ def cases(draw: Callable[..., Any], unit: CountingUnit, rule: Rule | None = None
         filters=conditions,
         internal=internal,
         settled=settled,
-        history=History(arrived(events, draw(choice)), merges_of(events, draw(choice))),
+        history=replace(history, events=arrived(events, draw(choice))),
         website_ids=draw(st.sampled_from([("shop", "app"), ("shop", "app"), ("shop",)])),
         evaluated_at_ms=evaluated_at_ms,
         **dict(
@@ -511,7 +525,7 @@ def cases(draw: Callable[..., Any], unit: CountingUnit, rule: Rule | None = None
                 strict=True,
             )
         ),
-        cohort=cohort_filter(script.definition, events, draw(choice)),
+        cohort=cohort_filter(script.definition, known, draw(choice)),
         page=draw(st.sampled_from([Page(), Page(), Page(1, 1), Page(2, 1), Page(2, 3)])),
         inserts=draw(st.sampled_from([1, 1, 1, 2])),
         strategy=draw(st.sampled_from([Strategy.PACKED, Strategy.PACKED, Strategy.GENERAL])),
@@ -689,6 +703,26 @@ def _with_id(event: Event, event_id: str) -> Event:
     return Event(**{**values, "event_id": event_id})
 
 
+def known_history(events: Sequence[Event], seed: int) -> History:
+    """Draw merges, and then traits and saved cohorts of some visitors, canonical or not."""
+    random, merges = Random(seed), merges_of(events, seed)
+    visitors = sorted(
+        {(event.scope_id, event.visitor_id) for event in events}
+        | {(scope, canonical) for (scope, _), canonical in merges.items()}
+    )
+    values = [value for value in VALUES if scalar(value)]
+    traits = {
+        visitor: {name: random.choice(values) for name in ("plan", "n") if random.random() < 0.8}
+        for visitor in visitors
+        if visitor not in merges and random.random() < 0.7
+    }
+    cohorts = {
+        cohort_id: [visitor for visitor in visitors if random.random() < 0.4]
+        for cohort_id in COHORTS
+    }
+    return History(tuple(events), merges, traits, cohorts)
+
+
 def merges_of(events: Sequence[Event], seed: int) -> dict[tuple[str, str], str]:
     """Draw random merges within scopes. Canonical visitors are never absorbed."""
     random, merges = Random(seed), dict[tuple[str, str], str]()
@@ -719,7 +753,9 @@ def entry_filters(script: Script, events: Sequence[Event], seed: int) -> list[Js
     """Draw one or two filters that some entries pass and others do not, where possible."""
     random = Random(seed)
     starts = entry_events(script.definition, events)
-    keys = [*script.keys, *script.definition["breakdownProperties"], *BUILTINS[:3]]
+    breakdowns = script.definition["breakdownProperties"]
+    own = [key for key in breakdowns if not key.startswith("$cohort.")]
+    keys = [*script.keys, *own, *BUILTINS[:3], *OF_VISITORS[:1]]
     drawn: list[Json] = []
     for key in random.sample(keys, random.choice([1, 1, 1, 2])):
         operators = [Operator.EQUALS, Operator.NOT_EQUALS, Operator.IS_SET, Operator.IS_NOT_SET]

@@ -734,14 +734,18 @@ def test_changed_attempts_are_folded_if_that_is_cheaper_than_reading_all_events(
 def test_a_response_from_events_says_why(funnel: Stored, scene: Scene) -> None:
     keys = {"attemptProperty": None, "attemptProperties": ["$visitor", "attempt"]}
     wide = [f"E{number}" for number in range(20)]
+    visitors = scene.funnel("A", "B")
+    cohort = {"name": "All", "kind": "list", "funnelId": visitors}
+    cohort_id = scene.client.post("/api/cohorts", json=cohort).json()["id"]
+    by_cohort = scene.attempts("A", "B", breakdownProperties=[f"$cohort.{cohort_id}"])
     reasons = {
-        "visitor_funnel": scene.funnel("A", "B"),
+        "visitor_funnel": visitors,
         "visitor_key": scene.attempts("A", "B", **keys),
         "too_many_matches": scene.attempts(*(step(name, *wide) for name in "ABCD")),
         "touches": scene.attempts("A", "B", breakdownProperties=["$first_utm_source"]),
         "visitors": scene.attempts("A", "B", breakdownProperties=["$trait.plan"]),
     }
-    for reason, funnel_id in reasons.items():
+    for reason, funnel_id in (*reasons.items(), ("visitors", by_cohort)):
         assert scene.results(funnel_id)["directReason"] == reason
         assert pick(scene.report(funnel_id, "outcomes"), "state", "reason") == ("none", reason)
     draft = {"steps": rows_of("AB"), "countingUnit": "attempt", "attemptProperty": "x"}

@@ -26,7 +26,7 @@ from tests.funnels import reference
 from tests.funnels.examples import example_count, example_settings, share_of_cases, shares_of
 from tests.funnels.reference.report import Units, read_units, report
 from tests.funnels.reports import evaluate
-from tests.funnels.seed import store_case
+from tests.funnels.seed import member_keys, store_case
 from tests.funnels.strategies import START_MS, Case, Rule, arrived, cases
 from tests.funnels.traces import differing_traces
 
@@ -107,6 +107,7 @@ def assert_agreement(warehouse: Warehouse, case: Case) -> None:
         cohort=case.cohort,
         page=case.page,
         settled=case.settled,
+        members=member_keys(warehouse, history),
     )
     answer = evaluate(warehouse, case.definition, params, strategy=case.strategy)
     counted = {part: answer[part] for part in expected}
@@ -223,4 +224,5 @@ def description(case: Case) -> str:
             f" {dict(event.properties)} {dict(event.fields)}"
         )
     lines.append(f"merges: {dict(case.history.merges)}")
+    lines.append(f"traits: {case.history.traits}, cohorts: {case.history.cohorts}")
     return "\n".join(lines)

@@ -72,7 +72,7 @@ from tests.funnels.reference.runs import (
     is_seen,
     seen_by,
 )
-from tests.funnels.seed import store_case
+from tests.funnels.seed import member_keys, store_case
 from tests.funnels.strategies import START_MS, Case, cases
 
 EXAMPLES = example_count(30) // 5
@@ -100,6 +100,7 @@ class StoredCase:
             case.end_ms,
             case.evaluated_at_ms,
             settled=case.settled,
+            members=member_keys(warehouse, history),
         )  # type: ignore[arg-type]
         self.profile = read_profile(warehouse, self.params)
         self.units = read_units(

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from penstock.funnels.saved_cohorts import model, schema, service
-from penstock.funnels.statements import membership
+from penstock.funnels.statements import sources
 from tests.cases import cases, every_database_in_full_tier, full_except
 from tests.conftest import ShiftedClock
 from tests.funnels.answers import code, faults, fields
-from tests.funnels.scenario import Json, Scene, column, pick, step, where
+from tests.funnels.scenario import Json, Scene, by_cohort, column, counts, pick, step, where
 from tests.tenant import Tenant
 
 pytestmark = pytest.mark.usefixtures("warehouse")
@@ -278,7 +278,7 @@ def test_a_trace_says_that_a_unit_is_not_in_the_cohort(
 def test_a_large_cohort_is_sent_to_the_engine_in_several_texts(
     scene: Scene, funnel_id: str, all_c: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(membership, "_KEYS_PER_TEXT", 1)
+    monkeypatch.setattr(sources, "_KEYS_PER_TEXT", 1)
     lost = in_cohort(save(scene, funnel_id)["id"])
     assert entered(scene, all_c, lost) == ["bob", "cid"]
 
@@ -324,14 +324,175 @@ def test_few_filters_of_a_request_name_a_cohort(scene: Scene, funnel_id: str) ->
     assert faults(results(scene, funnel_id, *filters), 400) == ["filters too_many"]
 
 
-def test_saved_filters_do_not_name_a_cohort(scene: Scene, funnel_id: str) -> None:
+# -- Definitions and breakdowns ------------------------------------------------------------------
+
+
+@lists
+def test_a_step_names_a_cohort(scene: Scene, funnel_id: str, kind: str) -> None:
+    lost = in_cohort(save(scene, funnel_id, kind=kind)["id"])
+    others = {**lost, "operator": "not_equals"}
+    assert scene.counts(scene.funnel(step("C", filters=[lost]), "D")) == [2, 0]
+    assert sorted(scene.names(scene.funnel(step("C", filters=[others]), "D"))) == ["ann", "dan"]
+    assert scene.counts(scene.funnel("A", step("C", filters=[lost]))) == [3, 2]
+    or_rows = [{"type": "Event", "value": "C", "filters": [lost]}]
+    named_in_or_row = scene.funnel("A", {**step("B"), "or": or_rows})
+    assert scene.counts(named_in_or_row) == [3, 3]
+    scene.send_event(15, "Z", visitor="ann")
+    scene.send_event(80, "Z", visitor="bob")
+    excluding = scene.funnel("A", step("Z", filters=[lost], exclude=True), "C")
+    assert scene.counts(excluding) == [3, 2]
+    assert scene.results(excluding)["aggregate"]["excluded"] == 1
+
+
+def test_the_documented_example(scene: Scene, funnel_id: str) -> None:
+    """Ann 0/A 10/B 20/C, Bob 30/A 500/C, Cid 60/A 90/C; Bob and Cid are in the cohort."""
+    cohort_id = save(scene, funnel_id)["id"]
+    lost, others = in_cohort(cohort_id), in_cohort(cohort_id, "not_equals")
+    by_lost = scene.funnel("A", "C", breakdownProperties=[f"$cohort.{cohort_id}"])
+    scene.story("40/A 600/E", visitor="eve")
+    assert scene.counts(by_lost) == [4, 3]
+    assert scene.counts(scene.funnel("A", step("C", filters=[lost]))) == [4, 2]
+    assert scene.counts(scene.funnel(step("A", filters=[others]), "C")) == [2, 1]
+    shown = scene.results(by_lost)["cohorts"]["data"]
+    figures = [(*each["cohort"].values(), each["entered"], each["completed"]) for each in shown]
+    assert figures == [("in", 2, 2), ("out", 2, 1)]
+
+
+@lists
+def test_a_breakdown_divides_units_into_those_in_a_cohort_and_the_others(
+    scene: Scene, funnel_id: str, all_c: str, kind: str
+) -> None:
+    key = f"$cohort.{save(scene, funnel_id, kind=kind)['id']}"
+    saved = scene.funnel("C", "D", breakdownProperties=[key])
+    for report in (scene.results(saved), scene.results(all_c, breakdown=key)):
+        assert by_cohort(report, key) == {"in": 2, "out": 2}
+        assert report["dataQuality"]["unknownEntryValues"] == {key: 0}
+    with_plan = scene.results(all_c, breakdown=f"{key},plan")
+    assert by_cohort(with_plan, key, "plan") == {
+        ("in", "free"): 2,
+        ("out", "pro"): 1,
+        ("out", None): 1,
+    }
+    assert sorted(scene.names(saved, cohort={key: "in"})) == ["bob", "cid"]
+    compared = scene.report(saved, "compare", property=key)
+    assert {json.dumps(each["cohort"][key]) for each in compared["cohorts"]} == {'"in"', '"out"'}
+    assert key in scene.client.get(f"/api/funnels/{saved}/export").text.splitlines()[0]
+    assert scene.trace(saved, "bob")["entryValues"][key]["value"] == "in"
+
+
+def test_a_breakdown_by_a_cohort_follows_merges(scene: Scene, funnel_id: str, all_c: str) -> None:
+    key = f"$cohort.{save(scene, funnel_id)['id']}"
+    scene.identify("u1", "new", "bob")
+    scene.identify("u1", "dan")
+    assert by_cohort(scene.results(all_c, breakdown=key), key) == {"in": 2, "out": 1}
+
+
+def test_tied_entries_of_visitors_in_and_out_of_a_cohort_are_unknown(
+    scene: Scene, funnel_id: str
+) -> None:
+    cohort_id = save(scene, funnel_id)["id"]
+    for visitor in ("ann", "bob"):
+        scene.story("700/X", visitor=visitor, attempt="1")
+    scene.story("700/X", visitor="bob", attempt="2")
+    attempts, key = scene.attempts("X", "Y"), f"$cohort.{cohort_id}"
+    report = scene.results(attempts, breakdown=key)
+    assert by_cohort(report, key) == {"in": 1, None: 1}
+    assert report["dataQuality"]["tiedEntries"] == 1
+    assert entered(scene, attempts, in_cohort(cohort_id)) == ["2"]
+    assert entered(scene, attempts, in_cohort(cohort_id, "not_equals")) == ["1"]
+
+
+def test_a_cohort_that_a_funnel_names_is_not_deleted(scene: Scene, funnel_id: str) -> None:
+    cohort_id = save(scene, funnel_id)["id"]
+    rows: list[Any] = [step("A", filters=[in_cohort(cohort_id)]), "B"]
+    for more in ({}, {"breakdownProperties": [f"$cohort.{cohort_id}"]}):
+        named = scene.funnel(*(["A", "B"] if more else rows), name="Named", **more)
+        answer = scene.client.delete(f"/api/cohorts/{cohort_id}")
+        assert code(answer, 409) == "cohort_in_use"
+        assert "Named" in answer.json()["detail"]
+        plain = {"name": "Named", "steps": [step("A"), step("B")]}
+        assert scene.client.put(f"/api/funnels/{named}", json=plain).status_code == 200
+    assert scene.client.delete(f"/api/cohorts/{cohort_id}").status_code == 204
+    answer = scene.request(named, "results", revision=1)
+    assert code(answer, 409) == "cohort_gone"
+    assert cohort_id in answer.json()["detail"]
+
+
+def test_a_definition_names_stored_cohorts_only(scene: Scene, all_c: str) -> None:
+    unknown, key = in_cohort("coh_1"), "$cohort.coh_2"
+    or_rows = [{"type": "Event", "value": "B", "filters": [unknown]}]
+    body = {"name": "f", "steps": [step("A", filters=[unknown]), {**step("B"), "or": or_rows}]}
+    for path in ("/api/funnels", "/api/funnels/validate"):
+        answer = scene.client.post(path, json={**body, "breakdownProperties": [key]})
+        assert faults(answer) == [
+            "steps[0].filters[0].value cohort_not_found",
+            "steps[1].or[0].filters[0].value cohort_not_found",
+            "breakdownProperties[0] cohort_not_found",
+        ]
+    assert code(scene.client.post("/api/funnels/preview", json=body), 409) == "cohort_gone"
+    assert faults(scene.request(all_c, "results", breakdown=key), 400) == [
+        "breakdown cohort_not_found"
+    ]
+
+
+def test_a_definition_names_few_cohorts(scene: Scene, funnel_id: str) -> None:
+    cohorts = [save(scene, funnel_id, name=str(at))["id"] for at in range(4)]
+    filters = [in_cohort(each, "not_equals") for each in cohorts]
+    body = {"name": "f", "steps": [step("A", filters=filters), step("B")]}
+    assert faults(scene.client.post("/api/funnels", json=body)) == ["steps too_many"]
+    saved = scene.funnel(step("A", filters=filters[:3]), step("B", filters=filters[:3]))
+    assert scene.counts(saved) == [1, 1]
+    assert counts(scene.results(saved, filters=[filters[3]])) == [1, 1]
+
+
+def test_a_rule_does_not_depend_on_a_funnel_that_names_a_cohort(
+    scene: Scene, funnel_id: str, all_c: str
+) -> None:
+    key = f"$cohort.{save(scene, funnel_id)['id']}"
+    named = scene.funnel("A", "B", breakdownProperties=[key], conversionWindowSeconds=3600)
+    answer = post(scene, named, kind="rule", name="rule")
+    assert faults(answer) == ["funnelId cohort_of_cohort"]
+    assert visitors(scene, save(scene, named, name="list")["id"]) == ["bob", "cid"]
+    rule = save(scene, all_c, kind="rule", name="rule")
+    body = {"name": "f", "steps": [step("C"), step("D")], "breakdownProperties": [key]}
+    assert scene.client.put(f"/api/funnels/{all_c}", json=body).status_code == 200
+    answer = results(scene, funnel_id, in_cohort(rule["id"]))
+    assert code(answer, 400) == "cohort_not_usable"
+    assert "a rule cannot depend on another" in answer.json()["detail"]
+
+
+def test_segments_goals_and_internal_traffic_do_not_name_a_cohort(
+    scene: Scene, workspace: Tenant, funnel_id: str
+) -> None:
     filters = [in_cohort(save(scene, funnel_id)["id"])]
-    funnel = {"name": "f", "steps": [step("A", filters=filters), step("A")]}
-    answer = scene.client.post("/api/funnels", json=funnel)
-    assert faults(answer) == ["steps[0].filters[0].property builtin_not_allowed"]
-    assert "the parameter filters of a report" in answer.text
     answer = scene.client.post("/api/segments", json={"name": "s", "filters": filters})
     assert faults(answer) == ["filters[0].property builtin_not_allowed"]
+    assert "the parameter filters of a report" in answer.text
+    goal = {"name": "g", "match": {"type": "Event", "value": "A", "filters": filters}}
+    answer = scene.client.post("/api/goals", json=goal)
+    assert faults(answer) == ["match.filters[0].property builtin_not_allowed"]
+    path = "/api/settings/internal-traffic"
+    answer = workspace.browser.put(path, json={"filters": filters})
+    assert faults(answer) == ["filters[0].property builtin_not_allowed"]
+
+
+@cases(
+    ("key", "expected"),
+    [
+        ("$cohort", "breakdownProperties[0] too_short"),
+        ("$cohort.", "breakdownProperties[0] too_short"),
+    ],
+)
+def test_a_breakdown_names_a_cohort_by_its_id(scene: Scene, key: str, expected: str) -> None:
+    body = {"name": "f", "steps": [step("A"), step("B")], "breakdownProperties": [key]}
+    assert faults(scene.client.post("/api/funnels", json=body)) == [expected]
+
+
+def test_a_filter_does_not_name_the_field_of_a_breakdown(scene: Scene, funnel_id: str) -> None:
+    item = where("$cohort.coh_1", "equals", "in")
+    assert faults(results(scene, funnel_id, item), 400) == [
+        "filters[0].property builtin_not_allowed"
+    ]
 
 
 # -- Records -------------------------------------------------------------------------------------

@@ -24,11 +24,11 @@ import structlog
 
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
-from penstock.base.errors import Fault, Malformed, NotFound, StoreUnavailable
+from penstock.base.errors import Conflict, Fault, Malformed, NotFound, StoreUnavailable
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.base.metrics import counter
 from penstock.funnels.definitions.ad_hoc import AdHocChanges
-from penstock.funnels.definitions.model import Definition
+from penstock.funnels.definitions.builtins import COHORT_PREFIX
 from penstock.funnels.outcomes.service import OutcomeService
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.coverage import Note, ReadGaps, coverage_of
@@ -40,7 +40,12 @@ from penstock.funnels.queries.parameters import (
     unfit_parameters,
 )
 from penstock.funnels.queries.provenance import Provenance, QueryResult
-from penstock.funnels.queries.resolve import DefinitionSource, SavedFunnel, resolve_definition
+from penstock.funnels.queries.resolve import (
+    DefinitionSource,
+    ResolvedFunnel,
+    SavedFunnel,
+    resolve_definition,
+)
 from penstock.funnels.queries.schema import (
     CoverageRecord,
     DirectReason,
@@ -51,8 +56,8 @@ from penstock.funnels.queries.scope import authorise_websites
 from penstock.funnels.queries.single_flight_cache import NotCached, SingleFlightCache
 from penstock.funnels.queries.snapshot import SnapshotReader, SnapshotRequest
 from penstock.funnels.saved.service import FunnelService
-from penstock.funnels.statements.membership import member_texts
 from penstock.funnels.statements.query import DataProfile, Statement
+from penstock.funnels.statements.sources import member_texts
 from penstock.http.bodies import bad_parameter
 from penstock.metadb.person import PersonName, ReadPeople, StoredVisitor
 from penstock.settings import Settings
@@ -107,7 +112,7 @@ class FunnelQueryRunner:
         read_gaps: ReadGaps,
         read_lost_events: ReadLostEvents,
     ) -> None:
-        """Create a runner for queries that do not filter by saved cohorts."""
+        """Create a runner for queries that do not read saved cohorts."""
         self._read_members: ReadMembers = _read_no_members
         self._read_gaps, self._read_lost_events = read_gaps, read_lost_events
         self._read_people = read_people
@@ -124,7 +129,7 @@ class FunnelQueryRunner:
         )
 
     def with_cohorts(self, read_members: ReadMembers) -> "FunnelQueryRunner":
-        """Return a runner that shares the cache of this one, and also filters by saved cohorts."""
+        """Return a runner that shares the cache of this one, and also reads saved cohorts."""
         runner = copy(self)
         runner._read_members = read_members
         return runner
@@ -174,11 +179,11 @@ class FunnelQueryRunner:
         now_ms = self._clock()
         if selection.as_of_ms is not None and selection.as_of_ms > now_ms:
             raise unfit_parameters({"asOf": "Must not be in the future."})
-        if only_cached and funnel.definition.cohort_filters:
+        if only_cached and funnel.definition.read_cohorts:
             raise NotCached  # Members must be read or, for rules, counted.
         params = replace(
             query_params(scope, selection, now_ms),
-            members=self._members(workspace_id, funnel.definition),
+            members=self._members(workspace_id, funnel),
             reads_all_traits=reads_all_traits,
         )
         request = SnapshotRequest(workspace_id, funnel.definition, params, selection.as_of_ms)
@@ -221,20 +226,16 @@ class FunnelQueryRunner:
         )
 
     def _members(
-        self, workspace_id: WorkspaceId, definition: Definition
+        self, workspace_id: WorkspaceId, funnel: ResolvedFunnel
     ) -> Mapping[str, tuple[str, ...]]:
-        """Return the members of the saved cohorts that filters name."""
-        try:
-            return {
-                item.cohort_id: member_texts(self._read_members(workspace_id, item.cohort_id))
-                for item in definition.cohort_filters
-            }
-        except NotFound as error:
-            message = (
-                f"{error.detail} It may have been deleted: remove its filter, or choose a cohort "
-                "from GET /api/cohorts."
-            )
-            raise bad_parameter(Fault("filters", "cohort_not_found", message)) from None
+        """Return the members of the saved cohorts that the funnel and the request name."""
+        members: dict[str, tuple[str, ...]] = {}
+        for cohort_id in funnel.definition.read_cohorts:
+            try:
+                members[cohort_id] = member_texts(self._read_members(workspace_id, cohort_id))
+            except NotFound:
+                raise _cohort_gone(funnel, cohort_id) from None
+        return members
 
     def move(
         self, context: QueryContext, start_ms: int | None, end_ms: int | None, as_of_ms: int
@@ -414,8 +415,26 @@ class FunnelQueryRunner:
 
 
 def _read_no_members(workspace_id: WorkspaceId, cohort_id: str) -> Sequence[int]:
-    """Stand in for the reader of members in a runner that does not filter by saved cohorts."""
-    raise Malformed(f"The members of the cohort {cohort_id} cannot be read here.")
+    """Stand in for the reader of members in the runner that evaluates the rules of cohorts."""
+    raise Malformed(f"Its funnel names {cohort_id}, and a rule cannot depend on another cohort.")
+
+
+def _cohort_gone(funnel: ResolvedFunnel, cohort_id: str) -> Malformed | Conflict:
+    """Return the error for a saved cohort that does not exist."""
+    if cohort_id in funnel.saved_definition.read_cohorts:
+        return Conflict(
+            f"This definition names the cohort {cohort_id}, which no longer exists. Take it out of "
+            "the steps and the breakdown, or name another.",
+            code="cohort_gone",
+        )
+    field = "breakdown"
+    if COHORT_PREFIX + cohort_id not in funnel.definition.breakdown_properties:
+        field = "filters"
+    message = (
+        f"There is no cohort {cohort_id} in this workspace. It may have been deleted: take it out, "
+        "or choose a cohort from GET /api/cohorts."
+    )
+    return bad_parameter(Fault(field, "cohort_not_found", message))
 
 
 def _cache_key(context: QueryContext, statement: Statement) -> bytes:

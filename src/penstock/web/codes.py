@@ -133,6 +133,9 @@ stale_revision          409 The record was changed since it was read. Read it ag
 slug_taken              409 Another link, possibly a disabled one, has this slug. Choose another
   slug.
 goal_gone               409 The definition uses a goal that was renamed or deleted.
+cohort_gone             409 The definition names a saved cohort that was deleted; the detail has its
+  ID. Take it out of the steps and the breakdown.
+cohort_in_use           409 Funnels name the saved cohort; the detail names them. Change them first.
 definition_too_costly   409 The filters of the saved funnel and of its goals cost more than is
   allowed; the detail says which to drop.
 definition_not_readable 409 A filter of the saved funnel, or of a goal that it uses, is no longer

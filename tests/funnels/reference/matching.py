@@ -52,6 +52,8 @@ def value_of(event: Event, key: str) -> Value:
     """The value of a property. `$...` is a built-in field, which counts as missing if empty."""
     if key == "$source":
         return scalar(event.source)
+    if key.startswith("$trait."):
+        return scalar(event.traits.get(key.removeprefix("$trait.")))
     if key.startswith("$"):
         return scalar(event.fields.get(key[1:]) or None)
     return scalar(event.properties.get(key))
@@ -79,6 +81,14 @@ def as_json(value: Value) -> Any:
 
 
 # -- Filters -------------------------------------------------------------------------------------
+
+
+def by_field(item: Json) -> Json:
+    """A filter on `$cohort`, whose value is an ID, as a filter on the field of that cohort."""
+    if item["property"] != "$cohort":
+        return item
+    return {**item, "property": f"$cohort.{item['value']}", "value": "in"}
+
 
 NEGATIVE = {
     "not_equals": "equals",

@@ -10,7 +10,16 @@ from typing import Any
 from tests.funnels.reference.any_order import runs_in_any_order
 from tests.funnels.reference.breakdown import breakdown_values
 from tests.funnels.reference.history import Event, History
-from tests.funnels.reference.matching import Json, Value, as_json, holds, matches, scalar, value_of
+from tests.funnels.reference.matching import (
+    Json,
+    Value,
+    as_json,
+    by_field,
+    holds,
+    matches,
+    scalar,
+    value_of,
+)
 from tests.funnels.reference.runs import (
     Funnel,
     Row,
@@ -121,7 +130,7 @@ def read_units(
     """
     definition = {
         **with_defaults(definition, goals or {}),
-        "entryFilters": filters,
+        "entryFilters": list(map(by_field, filters)),
         "internalTraffic": internal,
     }
     events = history.read(website_ids, evaluated_at_ms)
@@ -200,9 +209,10 @@ def without_goal(match: Json, goals: Mapping[str, Json]) -> Json:
     """Return the match; a reference to a goal becomes the goal's match with the filters of both."""
     filters = match.get("filters", [])
     if match["type"] != "Goal":
-        return {"type": match["type"], "value": match["value"], "filters": filters}
+        named = {"type": match["type"], "value": match["value"]}
+        return {**named, "filters": list(map(by_field, filters))}
     goal = goals[match["value"]]
-    return {**goal, "filters": [*goal.get("filters", []), *filters]}
+    return {**goal, "filters": list(map(by_field, [*goal.get("filters", []), *filters]))}
 
 
 def funnel_of(definition: Json) -> Funnel:

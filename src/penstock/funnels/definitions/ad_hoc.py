@@ -10,17 +10,16 @@ from typing import Annotated, Any, Literal
 from pydantic import MISSING, BeforeValidator
 
 from penstock.base.errors import Fault
-from penstock.funnels.definitions.builtins import COHORT
+from penstock.funnels.definitions.builtins import cohort_of
 from penstock.funnels.definitions.matches import load_filters
 from penstock.funnels.definitions.model import (
     ENTRY,
     FIRST,
     LAST,
-    CohortFilter,
+    MAX_COHORTS,
     Definition,
     Filter,
 )
-from penstock.funnels.definitions.operators import Operator
 from penstock.funnels.definitions.schema import (
     SavedDefinition,
     SavedFilter,
@@ -31,8 +30,6 @@ from penstock.funnels.definitions.windows import MAX_WINDOW_S, UNIT_S, WindowUni
 from penstock.http.bodies import bad_parameter
 from penstock.http.schema import RuleBroken
 
-MAX_COHORTS = 3
-"""Maximum number of filters of a request that name a cohort."""
 _MAX_DIGITS = 6  # 366 days have 527,040 minutes.
 _UNITS: dict[str, WindowUnit] = {"m": "minute", "h": "hour", "d": "day"}
 
@@ -77,8 +74,7 @@ class AdHocChanges:
         faults_of_segment: list[Fault] = []
         filters += tuple(load_filters(of_segment, check_regex, faults_of_segment))
         faults += [replace(fault, field=f"segment.{fault.field}") for fault in faults_of_segment]
-        of_cohorts = [item for item in filters if item.property == COHORT]
-        if len(of_cohorts) > MAX_COHORTS:
+        if sum(cohort_of(item.property) is not None for item in filters) > MAX_COHORTS:
             message = f"At most {MAX_COHORTS} filters can name a cohort."
             faults.append(Fault("filters", "too_many", message))
         changed = replace(
@@ -92,8 +88,7 @@ class AdHocChanges:
             if self.breakdown_at == 1
             else self.breakdown_at,
             window_s=definition.window_s if self.window is None else window_seconds(self.window),
-            entry_filters=tuple(item for item in filters if item.property != COHORT),
-            cohort_filters=tuple(map(_cohort_filter, of_cohorts)),
+            entry_filters=filters,
             internal_traffic=internal_traffic,
         )
         try:
@@ -142,11 +137,6 @@ class AdHocChanges:
             option.model_copy(update={"filters": [*option.filters, *more]}) for option in step.or_
         ]
         return step.model_copy(update={"filters": [*step.filters, *more], "or_": options})
-
-
-def _cohort_filter(item: Filter) -> CohortFilter:
-    is_member = item.comparison.operator is Operator.EQUALS
-    return CohortFilter(item.comparison.operand, is_member)
 
 
 NO_CHANGES = AdHocChanges()

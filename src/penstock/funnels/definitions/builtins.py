@@ -46,7 +46,14 @@ FIRST_TIME = "$first_time"
 """
 
 COHORT = "$cohort"
-"""Whether the event's canonical visitor is in a saved cohort. Only for filters of a request."""
+"""Whether the event's canonical visitor is in the saved cohort whose ID is the value of a filter.
+Only for filters of steps and of a request.
+"""
+COHORT_PREFIX = "$cohort."
+"""The rest of such a name is the ID of a saved cohort. The value is `IN_COHORT` for an event whose
+canonical visitor is in it, and otherwise `OUT_OF_COHORT`. Only for breakdowns.
+"""
+IN_COHORT, OUT_OF_COHORT = "in", "out"
 
 VISITOR_KEY = "$visitor"
 """Key of an attempt: the event's canonical visitor."""
@@ -61,3 +68,8 @@ BUILTIN_FIELDS = (*BUILTIN_COLUMNS, *TOUCH_FIELDS)
 def trait_of(key: str) -> str | None:
     """Return the name of the trait that a key stands for; None for other keys."""
     return key.removeprefix(TRAIT_PREFIX) if key.startswith(TRAIT_PREFIX) else None
+
+
+def cohort_of(key: str) -> str | None:
+    """Return the ID of the saved cohort that a key stands for; None for other keys."""
+    return key.removeprefix(COHORT_PREFIX) if key.startswith(COHORT_PREFIX) else None

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from penstock.base.errors import Conflict, Fault
+from penstock.funnels.definitions.builtins import COHORT, cohort_of
 from penstock.funnels.definitions.cost import cost_fault, row_costs
 from penstock.funnels.definitions.matches import resolve_match
 from penstock.funnels.definitions.model import ENTRY, Definition, GoalUse, Match, Row
@@ -25,6 +26,23 @@ def goal_names(definition: SavedDefinition) -> frozenset[str]:
         for match in (step, *step.or_)
         if match.type == GOAL
     )
+
+
+def cohorts_named(definition: SavedDefinition) -> dict[str, str]:
+    """Return the IDs of the saved cohorts that a definition names, by the field that names them."""
+    filters = {
+        f"steps[{index}]{at}.filters[{position}].value": item
+        for index, step in enumerate(definition.steps)
+        for at, match in (("", step), *((f".or[{i}]", row) for i, row in enumerate(step.or_)))
+        for position, item in enumerate(match.filters)
+    }
+    named = {field: item.value for field, item in filters.items() if item.property == COHORT}
+    breakdowns = enumerate(map(cohort_of, definition.breakdown_properties))
+    return named | {
+        f"breakdownProperties[{index}]": cohort_id
+        for index, cohort_id in breakdowns
+        if cohort_id is not None
+    }
 
 
 def resolve(

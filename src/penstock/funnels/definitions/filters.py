@@ -9,8 +9,10 @@ from penstock.funnels.definitions.builtins import (
     ATTEMPT_BUILTINS,
     BUILTIN_FIELDS,
     COHORT,
+    COHORT_PREFIX,
     FIRST_TIME,
     TRAIT_PREFIX,
+    cohort_of,
     trait_of,
 )
 from penstock.funnels.definitions.operands import NONE, REGEX, check_storable
@@ -86,18 +88,32 @@ def check_event_field(key: str) -> str:
     return check_filter_field(key)
 
 
+def check_breakdown_field(key: str) -> str:
+    """Return the key if a breakdown can name it, for use as a validator."""
+    if key in (COHORT, COHORT_PREFIX):
+        raise RuleBroken("too_short", f"Name a cohort by its ID, such as {COHORT_PREFIX}coh_1.")
+    return check_event_field(key) if cohort_of(key) is None else _check_property_key(key)
+
+
 def check_request_field(key: str) -> str:
-    """Return the key if a filter of a request can name it, for use as a validator."""
+    """Return the key if a filter of a step or a request can name it, for use as a validator."""
     return key if key == COHORT else check_filter_field(key)
 
 
 def check_filter_field(key: str) -> str:
-    """Return the key if a saved filter can name it, for use as a validator."""
+    """Return the key if any filter can name it, for use as a validator."""
     if key == COHORT:
         raise RuleBroken(
             "builtin_not_allowed",
-            f"Only the filters of a request can name {COHORT}, not a saved definition, segment or "
-            "goal. Leave it out here, and send it in the parameter filters of a report.",
+            f"Only the filters of a funnel's steps and of a request can name {COHORT}, not a goal, "
+            "a segment or internal traffic. Leave it out here, and send it in the parameter "
+            "filters of a report.",
+        )
+    if cohort_of(key) is not None:
+        raise RuleBroken(
+            "builtin_not_allowed",
+            f"Only a breakdown can name {key}. A filter has the property {COHORT}, and the ID of "
+            "the cohort as its value.",
         )
     if trait_of(key) == "":
         raise RuleBroken("too_short", f"Name a trait, such as {TRAIT_PREFIX}plan.")
@@ -141,11 +157,11 @@ def _check_attempt_key(key: str) -> str:
 EventField = Annotated[str, AfterValidator(check_event_field)]
 """A property key, the `$` name of a built-in field, or `$trait.` and the name of a trait."""
 
-FilterField = Annotated[str, AfterValidator(check_filter_field)]
-"""An `EventField` or `$first_time`."""
+BreakdownField = Annotated[str, AfterValidator(check_breakdown_field)]
+"""An `EventField`, or `$cohort.` and the ID of a saved cohort."""
 
-RequestField = Annotated[str, AfterValidator(check_request_field)]
-"""A `FilterField` or `$cohort`."""
+FilterField = Annotated[str, AfterValidator(check_request_field)]
+"""An `EventField`, `$first_time` or `$cohort`."""
 
 OwnProperty = Annotated[str, AfterValidator(_check_own_property)]
 """A property key; the names of built-in fields are rejected."""

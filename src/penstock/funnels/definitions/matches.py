@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from penstock.base.errors import Fault
 from penstock.base.paths import page_path
 from penstock.base.unicode_text import composed
-from penstock.funnels.definitions.builtins import PATH
+from penstock.funnels.definitions.builtins import COHORT, COHORT_PREFIX, IN_COHORT, PATH
 from penstock.funnels.definitions.filters import check_request_field, parse_filter
 from penstock.funnels.definitions.model import Filter, Match, MatchType
 from penstock.funnels.definitions.operators import OPERATORS, Comparison
@@ -62,8 +63,13 @@ def load_filters(
         with _collect_fault(faults, f"{at}.value"):
             comparison = parse_filter(item.property, operator, item.value, check_regex)
         if len(faults) == faults_before:
-            is_path = item.property == PATH
-            yield Filter(item.property, _normalise_path(comparison) if is_path else comparison)
+            yield _loaded_filter(item.property, comparison)
+
+
+def _loaded_filter(key: str, comparison: Comparison) -> Filter:
+    if key == COHORT:
+        return Filter(COHORT_PREFIX + comparison.operand, replace(comparison, operand=IN_COHORT))
+    return Filter(key, _normalise_path(comparison) if key == PATH else comparison)
 
 
 def _normalise_path(comparison: Comparison) -> Comparison:

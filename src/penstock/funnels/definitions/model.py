@@ -12,6 +12,7 @@ from penstock.funnels.definitions.builtins import (
     ATTEMPT_BUILTINS,
     FIRST_TIME,
     TOUCH_FIELDS,
+    cohort_of,
     trait_of,
 )
 from penstock.funnels.definitions.operands import Regex
@@ -37,6 +38,11 @@ class MatchType(StrEnum):
     TRANSACTION = "Transaction"
 
 
+MAX_COHORTS = 3
+"""Maximum number of saved cohorts that the filters of a funnel name, and of filters of a request
+that name one.
+"""
+
 ANY_NAME = "*"
 """The value of a match of the type `Event` that accepts every name."""
 
@@ -47,14 +53,6 @@ class Filter:
 
     property: str
     comparison: Comparison
-
-
-@dataclass(frozen=True, slots=True)
-class CohortFilter:
-    """A condition on the visitor of the entry: whether a saved cohort contains this visitor."""
-
-    cohort_id: str
-    is_member: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +135,6 @@ class Definition:
     attempt_keys: the properties and `ATTEMPT_BUILTINS` whose values together are the attempt ID;
     empty for visitors. goals: the goals in use, sorted by name. entry_filters: conditions of a
     query on the event with which a unit enters. They choose units and do not change their progress.
-    cohort_filters: conditions of a query on the visitor of that event.
     internal_traffic: an event that passes any of these filters does not count as an entry.
     in_step_order: whether events with equal times count in the order of the steps, unless numbers
     prove another order (visitor funnels only). repeat: whether every run of a visitor is a unit
@@ -154,7 +151,6 @@ class Definition:
     breakdown_properties: tuple[str, ...] = ()
     goals: tuple[GoalUse, ...] = ()
     entry_filters: tuple[Filter, ...] = ()
-    cohort_filters: tuple[CohortFilter, ...] = ()
     internal_traffic: tuple[Filter, ...] = ()
     in_step_order: bool = False
     repeat: bool = False
@@ -180,12 +176,11 @@ class Definition:
         ]
         if any(item.property == FIRST_TIME for item in self.entry_filters):
             filters = [EntryCondition(None)]  # The filters hold together, for one match.
-        cohorts = [EntryCondition(None) for _ in self.cohort_filters]
         internal = [
             EntryCondition(item.property, not item.comparison.operator.traits.negative)
             for item in self.internal_traffic
         ]
-        return (*filters, *cohorts, *internal)
+        return (*filters, *internal)
 
     @property
     def reopens(self) -> bool:
@@ -309,6 +304,12 @@ class Definition:
         return sorted(name for name in names if name is not None)
 
     @property
+    def read_cohorts(self) -> list[str]:
+        """The IDs of the saved cohorts that the funnel reads."""
+        ids = map(cohort_of, self.read_properties)
+        return sorted(cohort_id for cohort_id in ids if cohort_id is not None)
+
+    @property
     def finds_first_times(self) -> bool:
         """Whether a filter depends on earlier events of the visitor."""
         return any(item.property == FIRST_TIME for item in self._filters)
@@ -319,7 +320,9 @@ class Definition:
 
         This can change without a new event of the visitor.
         """
-        return bool(self.read_touches or self.read_traits or self.finds_first_times)
+        return bool(
+            self.read_touches or self.read_traits or self.read_cohorts or self.finds_first_times
+        )
 
     @property
     def read_touches(self) -> list[str]:

@@ -24,7 +24,7 @@ from penstock.base.errors import Fault
 from penstock.base.event_limits import MAX_NAME_CHARS, MAX_PATH_CHARS
 from penstock.base.paths import page_path
 from penstock.base.wording import listed
-from penstock.funnels.definitions.filters import FilterField, parse_filter
+from penstock.funnels.definitions.filters import FilterField, check_filter_field, parse_filter
 from penstock.funnels.definitions.model import ANY_NAME, CountingUnit
 from penstock.funnels.definitions.operands import LIST, NONE, RANGE
 from penstock.funnels.definitions.operators import Operator, operators_with
@@ -65,10 +65,12 @@ class ValidationContext:
 
     goals: the workspace's goals by name.
     check_regex: raises RuleBroken for a pattern that the engine cannot compile.
+    names_cohorts: whether filters can name saved cohorts.
     """
 
     goals: Mapping[str, SavedMatch]
     check_regex: Callable[[str], None]
+    names_cohorts: bool = False
 
 
 class FilterIn(Input):
@@ -84,6 +86,11 @@ class FilterIn(Input):
             f"Leave it out for {listed(operators_with(NONE))}.",
         ),
     ] = None
+
+    @field_validator("property")
+    @classmethod
+    def _check_cohort(cls, key: str, info: ValidationInfo[ValidationContext]) -> str:
+        return key if info.context.names_cohorts else check_filter_field(key)
 
     @field_validator("value")
     @classmethod

@@ -20,7 +20,9 @@ from pydantic import (
 from penstock.base.patterns import is_integer
 from penstock.base.scalar import Scalar
 from penstock.funnels.definitions.ad_hoc import AdHocChanges, BreakdownAt, window_seconds
-from penstock.funnels.definitions.filters import RequestField, check_event_field
+from penstock.funnels.definitions.filters import (
+    check_breakdown_field,
+)
 from penstock.funnels.definitions.model import CountingUnit
 from penstock.funnels.definitions.schema import (
     MAX_FILTERS,
@@ -40,14 +42,8 @@ CohortFilter = dict[str, JsonValue]
 _COHORT = TypeAdapter(CohortFilter)
 
 
-class RequestFilterIn(FilterIn):
-    """One condition on the entry event, or on its visitor."""
-
-    property: RequestField
-
-
-_FILTERS = TypeAdapter(Annotated[list[RequestFilterIn], limit_items(MAX_FILTERS)])
-_ANY_REGEX = ValidationContext({}, lambda _: None)
+_FILTERS = TypeAdapter(Annotated[list[FilterIn], limit_items(MAX_FILTERS)])
+_ANY_REGEX = ValidationContext({}, lambda _: None, names_cohorts=True)
 """Accepts every pattern: the engine compiles them when the query is answered."""
 _NOT_A_LIST = ("json_invalid", "json_type", "list_type")
 
@@ -126,7 +122,7 @@ class AdHocQuery(PeriodQuery):
         if len(keys) > MAX_BREAKDOWNS:
             raise RuleBroken("too_many", f"Must have at most {MAX_BREAKDOWNS} names.")
         for key in keys:
-            check_event_field(key)
+            check_breakdown_field(key)
         if len(set(keys)) < len(keys):
             raise RuleBroken("repeated", "Name each property only once.")
         return tuple(keys)
@@ -148,7 +144,7 @@ class AdHocQuery(PeriodQuery):
                     'Must be a JSON array of filters, such as [{"property": "plan", '
                     '"operator": "is_set"}].',
                 ) from None
-            raise RulesBroken(faults_of(error, model=RequestFilterIn)) from None
+            raise RulesBroken(faults_of(error, model=FilterIn)) from None
         return tuple(saved_filters(filters))
 
     @field_validator("window")

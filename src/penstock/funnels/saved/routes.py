@@ -38,7 +38,7 @@ def create_funnel(caller: Caller, funnels: FunnelService, funnel: FunnelIn) -> F
 )
 def validate_funnel(caller: Caller, funnels: FunnelService, funnel: FunnelIn) -> DefinitionRecord:
     """Returns the definition with all defaults, or all its faults. Saves nothing."""
-    return funnels.complete(funnel)
+    return funnels.complete(caller.workspace_id, funnel)
 
 
 @route("GET", _ALL, "Saved funnels", tag="funnels")

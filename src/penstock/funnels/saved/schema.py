@@ -20,10 +20,10 @@ from pydantic import (
 
 from penstock.base.errors import Fault
 from penstock.funnels.definitions.ad_hoc import BreakdownAt, check_step
-from penstock.funnels.definitions.builtins import ATTEMPT_BUILTINS
+from penstock.funnels.definitions.builtins import ATTEMPT_BUILTINS, COHORT
 from penstock.funnels.definitions.cost import cost_fault, read_step, row_costs
-from penstock.funnels.definitions.filters import AttemptKey, EventField, OwnProperty
-from penstock.funnels.definitions.model import ENTRY, CountingUnit
+from penstock.funnels.definitions.filters import AttemptKey, BreakdownField, OwnProperty
+from penstock.funnels.definitions.model import ENTRY, MAX_COHORTS, CountingUnit
 from penstock.funnels.definitions.schema import (
     MatchIn,
     SavedDefinition,
@@ -215,7 +215,7 @@ class FunnelIn(Input):
     sequence_property: OwnProperty | None = None
     """Numeric property that orders events with the same timestamp."""
     breakdown_properties: Annotated[
-        list[EventField], limit_items(MAX_BREAKDOWNS), Field(default_factory=list)
+        list[BreakdownField], limit_items(MAX_BREAKDOWNS), Field(default_factory=list)
     ]
     conversion_window_seconds: WindowSeconds | MISSING | None = MISSING
     """Default: seven days for attempts, unlimited for visitors. null: unlimited, visitors only. For
@@ -385,6 +385,20 @@ class FunnelIn(Input):
         if rows is not None:
             check_step(at, sum(not (row.diagnostic or row.exclude) for row in rows))
         return at
+
+    @field_validator("steps")
+    @classmethod
+    def _limit_cohorts(cls, rows: list[StepIn]) -> list[StepIn]:
+        named = {
+            item.value
+            for row in rows
+            for match in (row, *row.or_)
+            for item in match.filters
+            if item.property == COHORT
+        }
+        if len(named) > MAX_COHORTS:
+            raise RuleBroken("too_many", f"The filters can name at most {MAX_COHORTS} cohorts.")
+        return rows
 
     def saved(self) -> SavedDefinition:
         """Return the stored form, with all defaults filled in."""

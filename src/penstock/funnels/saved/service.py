@@ -12,7 +12,7 @@ from penstock.base.ids import WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
 from penstock.funnels.definitions.ad_hoc import AdHocChanges
 from penstock.funnels.definitions.cost import MatchCost, cost_fault, filter_units, row_costs
-from penstock.funnels.definitions.definition import goal_names, resolve
+from penstock.funnels.definitions.definition import cohorts_named, goal_names, resolve
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.definitions.regexes import PatternChecker
 from penstock.funnels.definitions.schema import (
@@ -84,7 +84,7 @@ class FunnelService(NamedRecords[FunnelRecord]):
     def _validation_context(self, workspace_id: WorkspaceId) -> ValidationContext:
         with self._database.read() as db:
             goals = {name: goal.match for name, goal in goals_by_name(db, workspace_id).items()}
-        return ValidationContext(goals, self._patterns.begin())
+        return ValidationContext(goals, self._patterns.begin(), names_cohorts=True)
 
     def resolve(self, workspace_id: WorkspaceId, definition: SavedDefinition) -> Definition:
         """Replace the goals of a definition by their current matches.
@@ -148,9 +148,15 @@ class FunnelService(NamedRecords[FunnelRecord]):
         with self._database.read() as db:
             return goals_by_name(db, workspace_id)
 
-    def complete(self, funnel: FunnelIn) -> DefinitionRecord:
-        """Return the definition that `create` would save, with all defaults."""
-        return DefinitionRecord(**dict(funnel.saved()), name=funnel.name)
+    def complete(self, workspace_id: WorkspaceId, funnel: FunnelIn) -> DefinitionRecord:
+        """Return the definition that `create` would save, with all defaults.
+
+        Raises Invalid if it names a saved cohort that does not exist.
+        """
+        definition = funnel.saved()
+        with self._database.read() as db:
+            _check_cohorts(db, workspace_id, definition, hold=False)
+        return DefinitionRecord(**dict(definition), name=funnel.name)
 
     def create(self, workspace_id: WorkspaceId, funnel: FunnelIn) -> FunnelRecord:
         now_ms, definition = self._clock(), funnel.saved()
@@ -167,6 +173,7 @@ class FunnelService(NamedRecords[FunnelRecord]):
             add_named(db, funnels, workspace_id, row)
             store.add_revision(db, workspace_id, row)
             _save_goal_uses(db, workspace_id, row["id"], definition)
+            _check_cohorts(db, workspace_id, definition, hold=True)
         return self.record_of(row)
 
     def page(
@@ -244,6 +251,7 @@ class FunnelService(NamedRecords[FunnelRecord]):
             if is_changed:
                 store.add_revision(db, workspace_id, row)
             _save_goal_uses(db, workspace_id, funnel_id, definition)
+            _check_cohorts(db, workspace_id, definition, hold=True)
         return ReplacedFunnelRecord(**dict(self.record_of(row)), replaced_revision=replaced)
 
     def delete(
@@ -294,6 +302,41 @@ class FunnelService(NamedRecords[FunnelRecord]):
             )
             raise bad_parameter(Fault("revision", "unknown_revision", f"The funnel has {numbers}."))
         return revision.number, revision.definition
+
+
+def check_cohort_use(db: Connection, workspace_id: WorkspaceId, cohort_id: str) -> None:
+    """Raise Conflict if a funnel names a saved cohort, which the caller has locked."""
+    names = store.names_of_funnels_with(db, workspace_id, cohort_id)
+    if names:
+        others = f" and {len(names) - 5} more" if len(names) > 5 else ""
+        raise Conflict(
+            "The cohort cannot be deleted while funnels name it: "
+            f"{', '.join(names[:5])}{others}. Change those funnels first.",
+            code="cohort_in_use",
+        )
+
+
+def _check_cohorts(
+    db: Connection, workspace_id: WorkspaceId, definition: SavedDefinition, *, hold: bool
+) -> None:
+    """Raise Invalid if a definition names a saved cohort that does not exist.
+
+    hold: whether to lock the cohorts against deletion until the transaction ends.
+    """
+    named = cohorts_named(definition)
+    existing = store.existing_cohorts(db, workspace_id, named.values(), hold=hold)
+    faults = [
+        Fault(
+            field,
+            "cohort_not_found",
+            f"There is no cohort {cohort_id} in this workspace. It may have been deleted: take it "
+            "out, or choose a cohort from GET /api/cohorts.",
+        )
+        for field, cohort_id in named.items()
+        if cohort_id not in existing
+    ]
+    if faults:
+        raise Invalid(faults)
 
 
 def _save_goal_uses(

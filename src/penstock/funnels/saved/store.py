@@ -3,7 +3,19 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, delete, func, insert, select, true
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    Text,
+    cast,
+    delete,
+    func,
+    insert,
+    select,
+    true,
+)
 
 from penstock.base.ids import GoalId, WorkspaceId
 from penstock.base.paging import Page
@@ -12,7 +24,7 @@ from penstock.funnels.definitions.schema import SavedDefinition
 from penstock.funnels.saved.schema import FunnelSort
 from penstock.metadb.named import named_page
 from penstock.metadb.pages import page_of
-from penstock.metadb.tables import funnel_goals, funnel_revisions, funnels
+from penstock.metadb.tables import funnel_goals, funnel_revisions, funnels, saved_cohorts
 
 _ORDERS: Mapping[FunnelSort, tuple[ColumnElement[Any], ...]] = {
     FunnelSort.CREATED: (funnels.c.created_at.desc(), funnels.c.id.desc()),
@@ -102,3 +114,23 @@ def save_goal_uses(db: Connection, funnel_id: str, goal_ids: Iterable[GoalId]) -
     db.execute(delete(funnel_goals).where(funnel_goals.c.funnel_id == funnel_id))
     if uses := [{"funnel_id": funnel_id, "goal_id": goal_id} for goal_id in goal_ids]:
         db.execute(insert(funnel_goals), uses)
+
+
+def existing_cohorts(
+    db: Connection, workspace_id: WorkspaceId, cohort_ids: Iterable[str], *, hold: bool
+) -> frozenset[str]:
+    """Return those saved cohorts that exist. hold: lock them until the transaction ends."""
+    c = saved_cohorts.c
+    named = select(c.id).where(
+        c.workspace_id == workspace_id, c.id.in_(sorted(set(cohort_ids))), c.is_complete
+    )
+    return frozenset(db.scalars(named.order_by(c.id).with_for_update(read=True) if hold else named))
+
+
+def names_of_funnels_with(db: Connection, workspace_id: WorkspaceId, record_id: str) -> list[str]:
+    """Return the names of the funnels whose definition contains an ID, in alphabetical order."""
+    own = select(funnels.c.name).where(
+        funnels.c.workspace_id == workspace_id,
+        cast(funnels.c.definition, Text).contains(record_id, autoescape=True),
+    )
+    return list(db.scalars(own.order_by(funnels.c.name)))

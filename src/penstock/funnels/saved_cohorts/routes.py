@@ -95,7 +95,9 @@ def rename_cohort(
 
 @route("DELETE", _ONE, "Delete a cohort", tag="cohorts")
 def delete_cohort(caller: Caller, cohorts: SavedCohortService, cohort_id: str) -> None:
-    """A report whose filters name a deleted cohort gets an error (400)."""
+    """A cohort that a funnel names cannot be deleted (409). A report whose filters or breakdown
+    name a deleted cohort gets an error (400).
+    """
     cohorts.delete(caller, cohort_id)
 
 

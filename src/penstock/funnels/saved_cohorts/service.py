@@ -28,6 +28,7 @@ from penstock.base.paging import Listing, Page
 from penstock.funnels.definitions.builtins import COHORT
 from penstock.funnels.pipeline import FunnelQueryRunner, RowBlocks
 from penstock.funnels.queries.context import QueryContext
+from penstock.funnels.saved.service import check_cohort_use
 from penstock.funnels.saved_cohorts import store
 from penstock.funnels.saved_cohorts.model import (
     MAX_VISITORS,
@@ -98,6 +99,9 @@ class SavedCohortService(NamedRecords[SavedCohortRecord]):
         """
         units = self._units(actor.workspace_id, cohort.funnel_id, _query(cohort))
         is_rule = cohort.kind is CohortKind.RULE
+        if is_rule and units.context.definition.read_cohorts:
+            message = "This funnel names a cohort, on which a rule cannot depend. Save a list."
+            raise Invalid([Fault("funnelId", "cohort_of_cohort", message)])
         if cohort.visitors is not None:
             members = list(self._named_members(actor.workspace_id, cohort.visitors))
         else:
@@ -139,8 +143,10 @@ class SavedCohortService(NamedRecords[SavedCohortRecord]):
         return self.record_of({**saved, **changed})
 
     def delete(self, actor: Caller, cohort_id: str) -> None:
+        """Delete a cohort. Raises Conflict if a funnel names it."""
         with self._database.write() as db:
             saved = self._row(db, actor.workspace_id, cohort_id, hold=True)
+            check_cohort_use(db, actor.workspace_id, cohort_id)
             # Nothing reads an incomplete cohort.
             change_named(db, self.table, cohort_id, {"is_complete": False})
             self._audit(db, actor, Action.COHORT_DELETED, cohort_id, saved["name"])

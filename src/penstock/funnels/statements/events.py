@@ -20,7 +20,6 @@ from penstock.funnels.statements.matching import (
     property_sent,
     property_text,
 )
-from penstock.funnels.statements.membership import is_in_cohort
 from penstock.funnels.statements.query import LARGEST_NUMBER, UNUSABLE, Plan
 from penstock.funnels.statements.sources import event_scope, is_sent, joined_events, visitor_key
 from penstock.funnels.statements.unit_keys import attempt_parts, unit_of_parts
@@ -144,7 +143,6 @@ def _entry_columns(plan: Plan) -> dict[str, str]:
         met = [f"({' OR '.join(match_condition(match, plan) for match in each)})"]
     else:
         met = [filter_condition(item, binder) for item in filters]
-    met += [is_in_cohort(plan, item) for item in definition.cohort_filters]
     met += [f"NOT ({filter_condition(item, binder)})" for item in definition.internal_traffic]
     compared = [
         "toUInt64(0)" if item.property is None else property_hash(item.property, binder)

@@ -14,7 +14,10 @@ from penstock.funnels.definitions.builtins import (
     BUILTIN_COLUMNS,
     BUILTIN_FIELDS,
     FIRST_TIME,
+    IN_COHORT,
+    OUT_OF_COHORT,
     TOUCH_FIELDS,
+    cohort_of,
     trait_of,
 )
 from penstock.funnels.definitions.model import Filter, Match, MatchType
@@ -55,6 +58,9 @@ def property_text(name: str, binder: Binder) -> str:
         return f"if({column} = '', '', concat('s', {column}))"
     if (trait := trait_of(name)) is not None:
         return f"traits.texts[{binder.bind('String', trait)}]"
+    if (cohort := cohort_of(name)) is not None:
+        is_member = f"has(saved_cohorts.ids, {binder.bind('String', cohort)})"
+        return f"if({is_member}, 's{IN_COHORT}', 's{OUT_OF_COHORT}')"
     key = binder.bind("Identifier", column_key(name))
     return f"ifNull(events.scalars.{key}.:String, '')"
 
@@ -65,7 +71,7 @@ def property_hash(name: str, binder: Binder) -> str:
         column = _builtin(name)
         text = f"concat('s', {column})"
         return f"if({column} = '', 0, {text_hash(text)})"
-    if trait_of(name) is not None:
+    if has_engine_hash(name):
         text = property_text(name, binder)
         return f"if({text} = '', 0, {text_hash(text)})"
     key = binder.bind("Identifier", column_key(name))
@@ -87,11 +93,11 @@ def is_whole_second(binder: Binder) -> str:
 
 def has_engine_hash(name: str) -> bool:
     """Whether the engine computes the hashes of a property's values (`text_hash`)."""
-    return name in BUILTIN_FIELDS or trait_of(name) is not None
+    return name in BUILTIN_FIELDS or trait_of(name) is not None or cohort_of(name) is not None
 
 
 def text_hash(tagged_text: str) -> str:
-    """Return the hash of the tagged text of a built-in field or trait, computed by the engine."""
+    """Return the hash of the tagged text of a field, trait or cohort, computed by the engine."""
     return f"cityHash64({tagged_text})"
 
 

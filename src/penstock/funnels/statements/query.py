@@ -61,8 +61,8 @@ class QueryParams:
     None. evaluated_at_ms: events after this time are not read. cohort: exact value for each
     filtered breakdown property; None selects missing values. sort, descending: the order of the
     cohorts. search: text in a value of the cohorts to list, in NFC; empty for all. settled: whether
-    to count only settled units. members: the visitors of each saved cohort that a filter names
-    (`membership.member_texts`). reads_all_traits: whether the rows depend on traits that the
+    to count only settled units. members: the visitors of each saved cohort that the funnel reads
+    (`sources.member_texts`). reads_all_traits: whether the rows depend on traits that the
     definition does not name.
     """
 
@@ -210,9 +210,7 @@ class Plan:
         )
         self.spans = None if self.enters_once else edges_ms
         self.window_ms = None if definition.window_s is None else definition.window_s * 1000
-        self.has_entry_filters = bool(
-            definition.entry_filters or definition.cohort_filters or definition.internal_traffic
-        )
+        self.has_entry_filters = bool(definition.entry_filters or definition.internal_traffic)
 
     def mask(self, bits: int) -> str:
         """Return a constant of the mask's type."""

@@ -228,7 +228,7 @@ def _reason_in_any_order(
 def reason_not_to_enter(definition: Definition) -> str:
     """Return in words why an event does not pass the filters on entries."""
     reasons = []
-    if definition.entry_filters or definition.cohort_filters:
+    if definition.entry_filters:
         reasons.append("does not pass the filters of the request")
     if definition.internal_traffic:
         reasons.append("is internal traffic")

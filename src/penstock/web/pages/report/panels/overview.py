@@ -109,7 +109,7 @@ _REASONS: Mapping[DirectReason, str] = {
     DirectReason.INTERNAL_TRAFFIC: "events, because internal traffic is left out",
     DirectReason.TOO_MANY_MATCHES: "events, because the funnel has more than 64 matches",
     DirectReason.TOUCHES: "events, because the funnel reads first or last touches",
-    DirectReason.VISITORS: "events, because the funnel reads traits or first times of visitors",
+    DirectReason.VISITORS: "events, because the funnel reads traits, cohorts or first times",
     DirectReason.PROVIDER_EVENTS: "events, because payment events match the funnel",
     DirectReason.BEHIND: "events, because many attempts changed",
     DirectReason.BUILDING: "events, while its outcomes are being stored",
