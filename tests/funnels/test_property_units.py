@@ -48,6 +48,7 @@ from penstock.funnels.statements.units import (
     units_page,
 )
 from penstock.funnels.units.attempt_names import attempt_name, read_attempt_name
+from penstock.funnels.units.breakdown import breakdown_values
 from penstock.funnels.units.run_names import read_run_name, run_name
 from penstock.funnels.units.service import by_visitor
 from penstock.funnels.units.traced_unit import choose_run, trace_unit
@@ -66,7 +67,6 @@ from tests.funnels.reference.report import (
 )
 from tests.funnels.reference.runs import (
     Run,
-    all_runs,
     coarse_times,
     conflicts,
     is_seen,
@@ -306,7 +306,8 @@ def assert_traces(stored: StoredCase, rows: list[dict[str, Any]]) -> None:
             row["skips"],
             row["ties"],
         )
-        assert path.values == tuple(row["texts"])
+        values = breakdown_values(stored.definition, path)
+        assert [item.value for item in values] == row["texts"]
         assert len(unit.decisions) == len(unit.rows)
 
 
@@ -317,7 +318,7 @@ def assert_trend(stored: StoredCase) -> None:
     runs = [
         run
         for events in units.by_unit.values()
-        for run in all_runs(units.funnel, events)
+        for run in units.runs(events)
         if start_ms <= run.entry_ms < end_ms and run.passes
     ]
     entries = sorted(run.entry_ms for run in runs)
