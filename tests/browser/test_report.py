@@ -143,6 +143,8 @@ def test_the_numbers_are_those_of_the_api(report, api, bars):
         assert round(number(cells.nth(1)), 4) == step["settledFromStart"]
         assert number(cells.nth(4)) == step["pending"]
         assert number(cells.nth(5)) == step["droppedOff"]
+        beside = page.locator(f"#step-{step['step']} .step-count")
+        assert number(beside) == step["settled"]
     expect(rows.first.locator("td").nth(2)).to_have_text("–")
     second = page.locator("#step-2")
     options = second.locator(".options", has_text="Options")
@@ -452,7 +454,7 @@ def test_on_a_small_screen_one_line_opens_all_controls_of_a_report(report, page)
     line.click()
     for text in ("Website or app", "Remove the filter plan"):
         expect(controls.get_by_label(text)).to_be_visible()
-    for text in ("Last 7 settled days", "Compared with", "Break down", "Filter", "Window"):
+    for text in ("Last 7 settled days", "Compared with", "By", "Filter", "Window"):
         expect(controls.locator("summary", has_text=text).first).to_be_visible()
     assert_fits(page)
     assert_accessible(page)
