@@ -88,7 +88,7 @@ def is_storable(definition: Definition) -> bool:
     with a merge, and then change attempts that have no new event.
     """
     matches = sum(len(row.matches) for row in definition.rows)
-    return not definition.follows_merges and matches <= 64 and not definition.reads_visitors
+    return not definition.has_one_visitor and matches <= 64 and not definition.reads_visitors
 
 
 def store_units(plan: Plan, build: str, version: int) -> Statement:
