@@ -68,6 +68,28 @@ def test_the_people_behind_a_number_become_a_filter(signed_in, account, funnel, 
     assert_accessible(page)
 
 
+def test_a_report_is_broken_down_by_a_cohort(signed_in, account, funnel):
+    page, client = signed_in, account.client
+    lost = {"name": "Lost", "kind": "list", "funnelId": funnel, "parameters": {"step": "1"}}
+    lost["parameters"]["outcome"] = "pending"
+    cohort = create(client, "/api/cohorts", lost)
+    page.goto(f"/funnels/{funnel}?timezone=UTC&period=all")
+    page.locator("summary", has_text="Break down").click()
+    page.get_by_role("link", name="Lost").click()
+    expect(page.locator("#cohorts th").filter(has_text="Lost")).to_be_visible()
+    expect(page.locator("#cohorts tbody td.main")).to_have_text(["in", "out"])
+    expect(page.locator("summary", has_text="Break down by")).to_contain_text("Lost")
+    expect(page.locator("body")).not_to_contain_text(f"$cohort.{cohort['id']}")
+    assert_accessible(page)
+    page.goto(f"/funnels/{funnel}/edit")
+    page.get_by_role("button", name="Add a property").click()
+    page.get_by_role("option", name="Lost").click()
+    page.get_by_role("button", name="Save").first.click()
+    page.wait_for_url("**/funnels/*")
+    saved = client.get(f"/api/funnels/{funnel}").json()
+    assert saved["breakdownProperties"] == [f"$cohort.{cohort['id']}"]
+
+
 def test_a_search_finds_cohorts_of_all_pages_and_keeps_the_field(signed_in, account, website):
     client, page = account.client, signed_in
     plans = [f"plan {number:02}" for number in range(25)]

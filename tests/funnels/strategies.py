@@ -241,12 +241,13 @@ ATTEMPT_KEYS: Sequence[Json] = (
     {"attemptProperties": ["$session"]},
     {"attemptProperties": ["$visitor", "attempt"]},
     {"attemptProperties": ["attempt", "$session"]},
+    {"attemptProperties": ["$trait.plan"]},
+    {"attemptProperties": ["$trait.plan", "attempt"]},
+    {"attemptProperties": ["$trait.plan", "$session"]},
 )
 SESSIONS = ("s1", "s1", "s2", "")
-NO_ATTEMPT: tuple[Any, ...] = (
-    *(None, "", True, 1.5, {}, ["x"]),
-    *(" ", "   ", "null", "NULL", "undefined", "Undefined"),
-)
+BLANK = (" ", "   ", "null", "NULL", "undefined", "Undefined")
+NO_ATTEMPT: tuple[Any, ...] = (*(None, "", True, 1.5, {}, ["x"]), *BLANK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -710,7 +711,7 @@ def known_history(events: Sequence[Event], seed: int) -> History:
         {(event.scope_id, event.visitor_id) for event in events}
         | {(scope, canonical) for (scope, _), canonical in merges.items()}
     )
-    values = [value for value in VALUES if scalar(value)]
+    values = [*(value for value in VALUES if scalar(value)), *("pro", "free", 5, "5") * 8, *BLANK]
     traits = {
         visitor: {name: random.choice(values) for name in ("plan", "n") if random.random() < 0.8}
         for visitor in visitors

@@ -155,7 +155,7 @@ class StoredCase:
         rows = self.records(unit_names(definition, self.params, self.profile, units))
         if not definition.attempt_keys:
             return {row["unit"]: row["name"] for row in rows}
-        if definition.follows_merges:
+        if definition.has_one_visitor:
             keys = [row["visitor"] for row in rows]
             named = unit_names(
                 by_visitor(definition), self.params, self.profile, keys, every_name=True

@@ -290,17 +290,17 @@ def usable_number(sent: Any) -> int | None:
 def attempt_id(definition: Json, event: Event, visitor: tuple[str, str]) -> Unit:
     """The attempt ID of an event: the value of the only key, or the values of all keys.
 
-    None if a key has none. A payment event never counts by its visitor alone.
+    None if a key has none. A payment event needs a property among the keys.
     """
     keys = definition["attemptProperties"]
-    if event.source == "provider" and set(keys) == {"$visitor"}:
+    if event.source == "provider" and all(key.startswith("$") for key in keys):
         return None
     session = (event.website_id, visitor, event.session_id) if event.session_id else None
     builtins = {"$visitor": visitor, "$session": session}
     parts = tuple(builtins[key] if key in builtins else id_text(event, key) for key in keys)
     if None in parts:
         return None
-    return parts[0] if len(parts) == 1 and keys[0] not in builtins else parts
+    return parts[0] if len(parts) == 1 and not keys[0].startswith("$") else parts
 
 
 def id_text(event: Event, key: str) -> str | None:

@@ -70,6 +70,13 @@ def trait_of(key: str) -> str | None:
     return key.removeprefix(TRAIT_PREFIX) if key.startswith(TRAIT_PREFIX) else None
 
 
+def is_of_visitor(key: str) -> bool:
+    """Whether a key of attempts comes from an event's visitor or session, not from a property of
+    the event.
+    """
+    return key in ATTEMPT_BUILTINS or trait_of(key) is not None
+
+
 def cohort_of(key: str) -> str | None:
     """Return the ID of the saved cohort that a key stands for; None for other keys."""
     return key.removeprefix(COHORT_PREFIX) if key.startswith(COHORT_PREFIX) else None

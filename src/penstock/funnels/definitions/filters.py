@@ -13,6 +13,7 @@ from penstock.funnels.definitions.builtins import (
     FIRST_TIME,
     TRAIT_PREFIX,
     cohort_of,
+    is_of_visitor,
     trait_of,
 )
 from penstock.funnels.definitions.operands import NONE, REGEX, check_storable
@@ -146,12 +147,13 @@ def _check_own_property(key: str) -> str:
 
 
 def _check_attempt_key(key: str) -> str:
-    if key.startswith("$") and key not in ATTEMPT_BUILTINS:
+    if key.startswith("$") and not is_of_visitor(key):
         raise RuleBroken(
             "builtin_not_allowed",
-            f"Must be {', '.join(ATTEMPT_BUILTINS)}, or a property of the event itself.",
+            f"Must be {', '.join(ATTEMPT_BUILTINS)}, {TRAIT_PREFIX} with the name of a trait, or a "
+            "property of the event itself.",
         )
-    return _check_property_key(key)
+    return check_event_field(key) if trait_of(key) is not None else _check_property_key(key)
 
 
 EventField = Annotated[str, AfterValidator(check_event_field)]
@@ -167,4 +169,4 @@ OwnProperty = Annotated[str, AfterValidator(_check_own_property)]
 """A property key; the names of built-in fields are rejected."""
 
 AttemptKey = Annotated[str, AfterValidator(_check_attempt_key)]
-"""A property key, `$visitor` or `$session`."""
+"""A property key, `$visitor`, `$session`, or `$trait.` and the name of a trait."""

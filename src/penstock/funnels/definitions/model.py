@@ -13,6 +13,7 @@ from penstock.funnels.definitions.builtins import (
     FIRST_TIME,
     TOUCH_FIELDS,
     cohort_of,
+    is_of_visitor,
     trait_of,
 )
 from penstock.funnels.definitions.operands import Regex
@@ -132,9 +133,10 @@ class Definition:
     """A funnel that is ready to be evaluated.
 
     window_s: conversion window in seconds; None if unlimited (visitor funnels only).
-    attempt_keys: the properties and `ATTEMPT_BUILTINS` whose values together are the attempt ID;
-    empty for visitors. goals: the goals in use, sorted by name. entry_filters: conditions of a
-    query on the event with which a unit enters. They choose units and do not change their progress.
+    attempt_keys: the properties, traits and `ATTEMPT_BUILTINS` whose values together are the
+    attempt ID; empty for visitors. goals: the goals in use, sorted by name. entry_filters:
+    conditions of a query on the event with which a unit enters. They choose units and do not change
+    their progress.
     internal_traffic: an event that passes any of these filters does not count as an entry.
     in_step_order: whether events with equal times count in the order of the steps, unless numbers
     prove another order (visitor funnels only). repeat: whether every run of a visitor is a unit
@@ -205,11 +207,11 @@ class Definition:
     @property
     def has_composite_attempts(self) -> bool:
         """Whether an attempt ID has several parts, or is not a property of events."""
-        return len(self.attempt_keys) > 1 or not set(ATTEMPT_BUILTINS).isdisjoint(self.attempt_keys)
+        return len(self.attempt_keys) > 1 or any(map(is_of_visitor, self.attempt_keys))
 
     @property
-    def follows_merges(self) -> bool:
-        """Whether a merge of visitors changes which events form a unit."""
+    def has_one_visitor(self) -> bool:
+        """Whether all events of a unit have the same visitor, so a merge can change its events."""
         return not self.attempt_keys or not set(ATTEMPT_BUILTINS).isdisjoint(self.attempt_keys)
 
     @property

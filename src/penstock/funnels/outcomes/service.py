@@ -125,7 +125,7 @@ class OutcomeService:
             return DirectReason.OFF
         if not definition.attempt_keys:
             return DirectReason.VISITOR_FUNNEL
-        if definition.follows_merges:
+        if definition.has_one_visitor:
             return DirectReason.VISITOR_KEY
         if definition.read_touches:
             return DirectReason.TOUCHES

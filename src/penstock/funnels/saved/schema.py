@@ -20,7 +20,7 @@ from pydantic import (
 
 from penstock.base.errors import Fault
 from penstock.funnels.definitions.ad_hoc import BreakdownAt, check_step
-from penstock.funnels.definitions.builtins import ATTEMPT_BUILTINS, COHORT
+from penstock.funnels.definitions.builtins import COHORT, is_of_visitor
 from penstock.funnels.definitions.cost import cost_fault, read_step, row_costs
 from penstock.funnels.definitions.filters import AttemptKey, BreakdownField, OwnProperty
 from penstock.funnels.definitions.model import ENTRY, MAX_COHORTS, CountingUnit
@@ -205,8 +205,8 @@ class FunnelIn(Input):
         Field(json_schema_extra={"minItems": 1, "maxItems": MAX_ATTEMPT_KEYS}),
     ] = None
     """Instead of attemptProperty: one to four keys whose values together are the attempt ID.
-    `$visitor` and `$session` are allowed: `["$session"]` counts sessions, and `["$visitor",
-    "cart_id"]` counts the carts of each visitor.
+    `$visitor`, `$session` and traits are allowed: `["$session"]` counts sessions, `["$visitor",
+    "cart_id"]` counts the carts of each visitor, and `["$trait.company"]` counts companies.
     """
     attempt_property: OwnProperty | None = None
     """Property with the attempt ID. Funnels that count attempts need it, or attemptProperties;
@@ -406,7 +406,7 @@ class FunnelIn(Input):
         keys = self.attempt_properties or [
             key for key in (self.attempt_property,) if key is not None
         ]
-        is_single = len(keys) == 1 and keys[0] not in ATTEMPT_BUILTINS
+        is_single = len(keys) == 1 and not is_of_visitor(keys[0])
         return SavedDefinition.from_object(
             self,
             steps=[step.saved_step() for step in self.steps],

@@ -6,7 +6,7 @@ Each docstring describes the statement's columns. Source: contract, "Funnels".
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from penstock.funnels.definitions.builtins import ATTEMPT_BUILTINS
+from penstock.funnels.definitions.builtins import ATTEMPT_BUILTINS, is_of_visitor
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.statements.binder import Binder
 from penstock.funnels.statements.events import (
@@ -20,7 +20,7 @@ from penstock.funnels.statements.query import (
     QueryParams,
     Statement,
 )
-from penstock.funnels.statements.sources import event_scope, event_source, visitor_key
+from penstock.funnels.statements.sources import event_scope, keyed_events, visitor_key
 from penstock.funnels.statements.unit_keys import has_attempt_text, unit_key
 
 
@@ -36,9 +36,9 @@ def unit_names(
     """Select the names of units.
 
     Columns of visitors: unit, scope, name (the canonical visitor's ID). Columns of attempts:
-    unit, texts (of the properties that are keys of the attempt ID, in order), scope and sent_by
-    (the visitor ID of the first event that verifies one), and, for `$visitor` and `$session`,
-    visitor (a number), website_id and session_id.
+    unit, texts (of the properties and traits that are keys of the attempt ID, in order), scope and
+    sent_by (the visitor ID of the first event that verifies one), and, for `$visitor` and
+    `$session`, visitor (a number), website_id and session_id.
 
     every_name: include units that match no row. entries_ms: times of the attempts' entries, at
     which each attempt has an event; None if unknown.
@@ -49,9 +49,9 @@ def unit_names(
     if definition.attempt_keys:
         own = [key for key in definition.attempt_keys if key not in ATTEMPT_BUILTINS]
         texts = ", ".join(f"substring(any({property_text(key, plan.binder)}), 2)" for key in own)
-        source, visitor = "events", "toUInt64(0)"
-        if definition.follows_merges:
-            source, visitor = event_source(plan), f"any({visitor_key(plan)})"
+        of_visitor = any(map(is_of_visitor, definition.attempt_keys))
+        source = keyed_events(plan) if of_visitor else "events"
+        visitor = f"any({visitor_key(plan)})" if definition.has_one_visitor else "toUInt64(0)"
         if entries_ms is not None:
             at_ms = plan.binder.bind("Array(Int64)", sorted(set(entries_ms)))
             times = f"SELECT arrayJoin(arrayMap(ms -> fromUnixTimestamp64Milli(ms), {at_ms}))"
@@ -118,7 +118,7 @@ def visitors_of_attempt(
     """Select the canonical visitors of an attempt's non-provider events (R18). Column: visitor."""
     plan = Plan(definition, params, profile)
     sql = f"""
-        SELECT DISTINCT {visitor_key(plan)} AS visitor FROM {event_source(plan)}
+        SELECT DISTINCT {visitor_key(plan)} AS visitor FROM {keyed_events(plan)}
         WHERE {event_scope(plan)} AND events.source != 'provider' AND {_is_unit(plan, selector)}"""
     return Statement(sql, plan.binder.values)
 

@@ -4,7 +4,7 @@ Source: funnel semantics, "Units"; interface, rule 18.
 """
 
 from penstock.funnels.statements.query import Plan
-from penstock.funnels.statements.sources import event_scope, event_source, visitor_key
+from penstock.funnels.statements.sources import event_scope, keyed_events, visitor_key
 from penstock.funnels.statements.unit_keys import unit_key
 
 TAKES_PART = "(NOT provider OR verified AND (empty(visitors) OR has(visitors, visitor)))"
@@ -19,7 +19,7 @@ def attempt_visitors(plan: Plan, attempts: str) -> str:
     """
     return f"""
     SELECT {unit_key(plan)} AS unit, groupUniqArray({visitor_key(plan)}) AS visitors
-    FROM {event_source(plan)}
+    FROM {keyed_events(plan)}
     WHERE {event_scope(plan)} AND events.source != 'provider' AND unit IN ({attempts})
     GROUP BY unit"""
 

@@ -7,7 +7,7 @@ docs/reports.md, "Saved cohorts".
 from collections.abc import Sequence
 
 from penstock.base.chunks import chunks
-from penstock.funnels.definitions.builtins import TOUCH_COLUMNS, TOUCH_FIELDS
+from penstock.funnels.definitions.builtins import TOUCH_COLUMNS, TOUCH_FIELDS, trait_of
 from penstock.funnels.definitions.operators import EMPTY_TEXT
 from penstock.funnels.statements.query import Plan
 
@@ -48,6 +48,12 @@ def _aliases(plan: Plan) -> str:
     return f"""
         SELECT visitor_key, argMax(canonical_key, version) AS canonical_key FROM visitor_aliases
         WHERE scope_id IN {scopes} GROUP BY visitor_key"""
+
+
+def keyed_events(plan: Plan) -> str:
+    """Return `event_source`, joined with the traits of visitors if the key of a unit needs them."""
+    keys = plan.definition.attempt_keys
+    return event_source(plan) + (_traits(plan, False) if any(map(trait_of, keys)) else "")
 
 
 def joined_events(plan: Plan, *, all_traits: bool = False) -> str:

@@ -89,7 +89,7 @@ def is_storable(definition: Definition) -> bool:
     """
     matches = sum(len(row.matches) for row in definition.rows)
     return (
-        not definition.follows_merges
+        not definition.has_one_visitor
         and matches <= 64
         and not definition.reads_visitors
         and definition.is_by_entry

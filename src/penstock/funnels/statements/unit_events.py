@@ -7,7 +7,7 @@ from penstock.funnels.statements.events import matched_events
 from penstock.funnels.statements.matching import is_whole_second
 from penstock.funnels.statements.providers import TAKES_PART, attempt_visitors
 from penstock.funnels.statements.query import Plan
-from penstock.funnels.statements.sources import event_scope, event_source, visitor_key
+from penstock.funnels.statements.sources import event_scope, keyed_events, visitor_key
 from penstock.funnels.statements.unit_keys import unit_key
 
 
@@ -41,7 +41,7 @@ def unit_events(
                toString(events.kind) AS kind, toString(events.name) AS name,
                toInt64(toUnixTimestamp64Milli(events.occurred_at)) AS ts,
                {_end_of_time(plan)} AS end_ts
-        FROM {event_source(plan)} WHERE {event_scope(plan)}"""
+        FROM {keyed_events(plan)} WHERE {event_scope(plan)}"""
     if of_visitors:
         if plan.profile.build is not None:  # stored outcomes come without the relation `matched`
             relations["matched"] = matched_events(plan)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 from penstock.base.scalar import BIG_INTEGER, STRING, tagged, value_hash
-from penstock.funnels.definitions.builtins import SESSION_KEY, VISITOR_KEY
+from penstock.funnels.definitions.builtins import SESSION_KEY, VISITOR_KEY, is_of_visitor, trait_of
 from penstock.funnels.statements.binder import Binder
 from penstock.funnels.statements.matching import property_hash, property_text
 from penstock.funnels.statements.query import Plan
@@ -33,7 +33,7 @@ def unit_of_parts(plan: Plan, parts: Sequence[str]) -> str:
     if not keys:
         return visitor_key(plan)
     ids = [
-        part if key in (VISITOR_KEY, SESSION_KEY) else _attempt_key(part, plan.binder)
+        part if is_of_visitor(key) else _attempt_key(part, plan.binder)
         for key, part in zip(keys, parts, strict=True)
     ]
     if len(ids) == 1:
@@ -43,25 +43,38 @@ def unit_of_parts(plan: Plan, parts: Sequence[str]) -> str:
 
 
 def _part(plan: Plan, key: str) -> str:
+    if not is_of_visitor(key):
+        return property_hash(key, plan.binder)
     if key == VISITOR_KEY:
-        only_visitor = set(plan.definition.attempt_keys) == {VISITOR_KEY}
-        if only_visitor and plan.profile.has_provider_events:  # They need an attempt ID (R18).
-            return f"if(events.source = 'provider', 0, {visitor_key(plan)})"
-        return visitor_key(plan)
-    if key == SESSION_KEY:
+        part = visitor_key(plan)
+    elif key == SESSION_KEY:
         session = f"sipHash64(events.website_id, {visitor_key(plan)}, events.session_id)"
-        return f"if(events.session_id = '', 0, {session})"
-    return property_hash(key, plan.binder)
+        part = f"if(events.session_id = '', 0, {session})"
+    else:
+        part = _trait_key(property_text(key, plan.binder), plan.binder)
+    # Payment events need one of their properties in their attempt ID (R18).
+    if plan.profile.has_provider_events and all(map(is_of_visitor, plan.definition.attempt_keys)):
+        return f"if(events.source = 'provider', 0, {part})"
+    return part
+
+
+def _trait_key(text: str, binder: Binder) -> str:
+    """Return the key of a trait's tagged text; 0 if it is not an attempt ID (`_attempt_key`)."""
+    no_ids = binder.bind("Array(String)", [tagged(text) for text in _NO_ID_TEXTS])
+    is_id = f"(startsWith({text}, 's') AND {text} NOT IN {no_ids}) OR match({text}, '^n-?[0-9]+$')"
+    return f"if({is_id}, cityHash64(substring({text}, 2)), 0)"
 
 
 def has_attempt_text(key: str, text: str, binder: Binder) -> str:
-    """Whether a property is the attempt ID with this text. Most events fail by their hash."""
-    number = binder.bind("UInt64", ((value_hash(tagged(text)) % 2**64) >> 3) + 1)
+    """Whether a property or trait is the attempt ID with this text. Most events fail by the hash of
+    a property.
+    """
     texts = binder.bind("Array(String)", [tag + text for tag in "sn"])
-    return (
-        f"{_attempt_key(property_hash(key, binder), binder)} = {number} "
-        f"AND {property_text(key, binder)} IN {texts}"
-    )
+    has_text = f"{property_text(key, binder)} IN {texts}"
+    if trait_of(key) is not None:
+        return has_text
+    number = binder.bind("UInt64", ((value_hash(tagged(text)) % 2**64) >> 3) + 1)
+    return f"{_attempt_key(property_hash(key, binder), binder)} = {number} AND {has_text}"
 
 
 def _attempt_key(value: str, binder: Binder) -> str:

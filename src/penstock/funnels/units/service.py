@@ -190,7 +190,7 @@ def read_names(
         )
     provenance = result.provenance
     visitors = UnitNames({}, {}, None)
-    if definition.follows_merges:
+    if definition.has_one_visitor:
         keys = sorted({row["visitor"] for row in result.rows})
         visitors = read_names(runner, context, keys, by_visitor(definition), every_name=True)
     provenance += visitors.provenance

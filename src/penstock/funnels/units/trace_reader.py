@@ -152,7 +152,7 @@ class _UnitReader:
         events = self._events(selector)
         if not events.rows:
             raise _unknown_unit(definition)
-        if definition.follows_merges and len({row["visitor"] for row in events.rows}) > 1:
+        if definition.has_one_visitor and len({row["visitor"] for row in events.rows}) > 1:
             raise unfit_parameters(
                 {
                     "websiteId": "This visitor ID belongs to different visitors on several "

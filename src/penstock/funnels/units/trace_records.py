@@ -6,7 +6,7 @@ from typing import Any
 from penstock.base.clock import iso, iso_or_none
 from penstock.base.scalar import COMPOSITE, MISSING, untagged
 from penstock.base.wording import listed
-from penstock.funnels.definitions.builtins import ATTEMPT_BUILTINS, SESSION_KEY
+from penstock.funnels.definitions.builtins import ATTEMPT_BUILTINS, SESSION_KEY, is_of_visitor
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.provenance import Provenance, head_of
@@ -147,15 +147,17 @@ def record_without_attempt(
         decision=Decision.NO_MATCH,
         step=None,
         row=None,
-        explanation=f"The event has no attempt ID: "
-        f"{_rule_of_attempt_ids(context.definition.attempt_keys)}.",
+        explanation="The event has no attempt ID: "
+        f"{_rule_of_attempt_ids(context.definition.attempt_keys, event['source'])}.",
         truncated=False,
         unit_summary=None,
     )
 
 
-def _rule_of_attempt_ids(keys: Sequence[str]) -> str:
-    """Return in words what an event needs to have an attempt ID."""
+def _rule_of_attempt_ids(keys: Sequence[str], source: str) -> str:
+    """Return in words what an event of this source needs to have an attempt ID."""
+    if source == "provider" and all(map(is_of_visitor, keys)):
+        return f"payment events never count by {listed(keys)} alone"
     rules = []
     if own := [key for key in keys if key not in ATTEMPT_BUILTINS]:
         must = "must each" if len(own) > 1 else "must"
@@ -164,7 +166,7 @@ def _rule_of_attempt_ids(keys: Sequence[str]) -> str:
         )
     if SESSION_KEY in keys:
         rules.append("the event must belong to a session of the tracker")
-    return ", and ".join(rules) or "payment events never count by $visitor alone"
+    return ", and ".join(rules)
 
 
 def _event(

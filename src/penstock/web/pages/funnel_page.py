@@ -11,7 +11,7 @@ from penstock.base.errors import Invalid
 from penstock.base.paging import Listing, Page
 from penstock.funnels.comparisons.words import value_words
 from penstock.funnels.definitions.ad_hoc import NO_CHANGES
-from penstock.funnels.definitions.builtins import COHORT
+from penstock.funnels.definitions.builtins import COHORT, COHORT_PREFIX, IN_COHORT, cohort_of
 from penstock.funnels.definitions.model import ANY_NAME
 from penstock.funnels.definitions.operators import Operator
 from penstock.funnels.definitions.revisions import filter_in_words, window_of
@@ -29,6 +29,7 @@ from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.results.schema import ImpossibleReason, ImpossibleStepRecord, ResultsRecord
 from penstock.funnels.results.service import rows_never_received
+from penstock.funnels.saved.schema import MAX_BREAKDOWNS
 from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.saved_cohorts.schema import SavedCohortRecord
 from penstock.funnels.saved_cohorts.service import SavedCohortService
@@ -42,6 +43,7 @@ from penstock.web.pages.schema import (
     FunnelPageQuery,
     address_with_selection,
     filters_as_text,
+    keys_as_text,
     selection_of,
 )
 from penstock.web.view import View
@@ -116,8 +118,8 @@ class FunnelPage:
     saved_definition: the same as saved. selection: the query parameters that select its units,
     unparsed. revisions: the latest hundred revisions, newest first; empty for a funnel that was
     never changed. segments: the newest segments. cohorts: the newest saved cohorts. cohort_names:
-    names of the cohorts in the query by ID. segment: the segment of the query; None if it has none,
-    or a deleted one. internal_traffic: see `ChangedDefinition`.
+    names of the cohorts in the query and the breakdown by ID. segment: the segment of the query;
+    None if it has none, or a deleted one. internal_traffic: see `ChangedDefinition`.
     """
 
     view: View
@@ -226,7 +228,21 @@ class FunnelPage:
     @property
     def breakdown_text(self) -> str:
         """The breakdown properties in words; empty without a breakdown."""
-        return ", ".join(self.definition.breakdown_properties)
+        return ", ".join(map(self.property_name, self.definition.breakdown_properties))
+
+    def property_name(self, key: str) -> str:
+        """Return the name of a breakdown property: that of the cohort, for a saved cohort."""
+        cohort_id = cohort_of(key)
+        return key if cohort_id is None else self.cohort_names.get(cohort_id, "Deleted cohort")
+
+    def breakdown_with_cohort(self, cohort_id: str) -> str:
+        """Return the query parameter `breakdown` with one more property, a saved cohort.
+
+        It replaces the last property if there are as many as a breakdown may have.
+        """
+        key = COHORT_PREFIX + cohort_id
+        others = [each for each in self.definition.breakdown_properties if each != key]
+        return keys_as_text([*others[: MAX_BREAKDOWNS - 1], key])
 
     @property
     def asks_ad_hoc(self) -> bool:
@@ -265,7 +281,12 @@ class FunnelPage:
 
     def cohort_label(self, cohort: Mapping[str, Any]) -> str:
         """Return the values of a cohort in words: `paid · Germany`."""
-        return " · ".join(value_words(value) for value in cohort.values())
+        return " · ".join(self._value_words(key, value) for key, value in cohort.items())
+
+    def _value_words(self, key: str, value: Any) -> str:
+        if cohort_of(key) is None or value is None:
+            return value_words(value)
+        return f"{'in' if value == IN_COHORT else 'not in'} {self.property_name(key)}"
 
     @property
     def who(self) -> str:
@@ -367,13 +388,17 @@ class FunnelPages:
             selection=selection_of(self.view.request.query_params),
             segments=self.segments.page(workspace_id, Page(1, _MAX_SEGMENTS)),
             cohorts=self.cohorts.page(workspace_id, Page(1, _MAX_SEGMENTS)),
-            cohort_names=self._cohort_names(query),
+            cohort_names=self._cohort_names(query, definition),
             segment=self._segment(query),
             internal_traffic=self._internal_traffic(query),
         )
 
-    def _cohort_names(self, query: FunnelPageQuery) -> Mapping[str, str]:
+    def _cohort_names(
+        self, query: FunnelPageQuery, definition: SavedDefinition
+    ) -> Mapping[str, str]:
         ids = [item.value for item in query.filters or () if item.property == COHORT]
+        breakdown = query.breakdown or definition.breakdown_properties
+        ids += [cohort_id for key in breakdown if (cohort_id := cohort_of(key))]
         return self.cohorts.names(self.view.workspace_id, ids) if ids else {}
 
     def _segment(self, query: FunnelPageQuery) -> SavedSegmentRecord | None:

@@ -20,6 +20,7 @@ const FIRST_TIME = {
   badge: "First time",
   note: "first ever",
 };
+const COHORT = { value: "$cohort", operator: "equals", badge: "Cohort", note: "saved visitors" };
 const MAX_SUGGESTIONS = 12;
 const MAX_PROPERTIES = 100; // of which the own ones come first
 const MANY_VALUES = 100; // for a breakdown; also the maximum that the API counts
@@ -45,9 +46,14 @@ export async function suggest(input) {
       return [
         ...(await propertiesLike(selection, typed)),
         ...(input.closest(".filter") ? firstTimeLike(typed) : []),
+        // Of saved filters, only those of a funnel's rows may name a cohort.
+        ...(input.form.querySelector("[data-row]") && COHORT.value.includes(typed) ? [COHORT] : []),
       ];
     case "breakdown":
-      return propertiesLike(entryOf(input), typed, { nearlyUniqueLast: true });
+      return [
+        ...(await propertiesLike(entryOf(input), typed, { nearlyUniqueLast: true })),
+        ...(await cohortsLike(typed, `${COHORT.value}.`)),
+      ];
     case "event":
       return namesLike(typed);
     case "trait":
@@ -151,8 +157,20 @@ function firstTimeLike(search) {
   return names.some((name) => name.includes(search.toLowerCase())) ? [FIRST_TIME] : [];
 }
 
+// Saved cohorts by their names. Their values are IDs after a prefix.
+async function cohortsLike(typed, prefix = "") {
+  const search = typed.startsWith(prefix || "coh_") ? "" : typed;
+  const page = await get("/api/cohorts", { search, pageSize: MAX_SUGGESTIONS });
+  return (page?.data ?? []).map(({ id, name }) => ({
+    value: prefix + id,
+    badge: COHORT.badge,
+    note: name,
+  }));
+}
+
 async function valuesLike(property, { type, value }, search) {
   if (!property) return [];
+  if (property === COHORT.value) return cohortsLike(search);
   if (property === FIRST_TIME.value)
     return ["true", "false"].map((answer) => ({ value: answer, note: "" }));
   const page = await get("/api/schema/values", {

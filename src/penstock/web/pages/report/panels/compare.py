@@ -25,7 +25,7 @@ def compare(context: ReportContext) -> dict[str, Any]:
     return {
         "comparison": comparison,
         "property": name,
-        "choices": [(name, name) for name in properties],
+        "choices": [(name, context.page.property_name(name)) for name in properties],
         "scale": _scale(comparison, is_settled=context.page.has_window),
         "more": more,
     }

@@ -132,12 +132,12 @@ def _issues(page: FunnelPage, results: ResultsRecord) -> list[DataQualityIssue]:
     ]
     # The property name comes last, so that right-to-left text cannot affect other text.
     for name, count in numbers.unknown_entry_values.items():
-        words = f"{page.noun(count)} entered without {name}"
+        words = f"{page.noun(count)} entered without {page.property_name(name)}"
         issues.append(
             DataQualityIssue(count, words, "They count as Unknown.", "unknownEntryValue", name)
         )
     for name, count in numbers.conflicting_entry_values.items():
-        words = f"{page.noun(count)} with a later, different {name}"
+        words = f"{page.noun(count)} with a later, different {page.property_name(name)}"
         issues.append(
             DataQualityIssue(count, words, "They stay in their entry cohort.", "conflict", name)
         )

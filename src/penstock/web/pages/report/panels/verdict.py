@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from penstock.funnels.definitions.builtins import cohort_of
 from penstock.funnels.questions import TREND, VERDICT
 from penstock.funnels.verdicts import PhraseRecord, ShownBy, ShowsRecord
 from penstock.web.pages.charts import chart
@@ -54,9 +55,18 @@ def verdict(context: ReportContext) -> dict[str, Any]:
 
 def _sentence(context: ReportContext, phrases: Sequence[PhraseRecord]) -> list[Phrase]:
     return [
-        _link(context, phrase.text, phrase.shows) if phrase.shows else Phrase(phrase.text)
+        _link(context, text, phrase.shows) if phrase.shows else Phrase(text)
         for phrase in phrases
+        for text in [_with_names(context, phrase.text)]
     ]
+
+
+def _with_names(context: ReportContext, text: str) -> str:
+    """Return a text with the names of saved cohorts instead of the fields that stand for them."""
+    page = context.page
+    for key in page.definition.breakdown_properties:
+        text = text if cohort_of(key) is None else text.replace(key, page.property_name(key))
+    return text
 
 
 def _link(context: ReportContext, text: str, shows: ShowsRecord) -> Phrase:
