@@ -987,12 +987,17 @@ def test_one_list_offers_events_of_all_kinds_with_counts_and_when_they_were_last
         page.get_by_role("option", name=re.compile(option)).click()
         expect(step(page, number).get_by_label("Type")).to_have_value(kind)
     page.get_by_role("button", name="Add a step").click()
-    step(page, 3).get_by_label("Value").fill("/pricing")  # typed, and not picked
+    step(page, 3).get_by_label("Value").fill("purchase")  # the whole name
+    expect(page.get_by_role("option", name=re.compile("Transaction purchase"))).to_be_visible()
+    page.keyboard.press("Enter")
+    expect(step(page, 3).get_by_label("Type")).to_have_value("Transaction")
+    page.get_by_role("button", name="Add a step").click()
+    step(page, 4).get_by_label("Value").fill("/pricing")  # typed, and not picked
     page.get_by_label("Name", exact=True).focus()
-    expect(step(page, 3).get_by_label("Type")).to_have_value("Pageview")
-    step(page, 3).get_by_label("Type").select_option("Event")  # chosen
-    expect(step(page, 3).get_by_text("No events with this name yet.")).to_be_visible()
-    expect(step(page, 3).get_by_label("Type")).to_have_value("Event")
+    expect(step(page, 4).get_by_label("Type")).to_have_value("Pageview")
+    step(page, 4).get_by_label("Type").select_option("Event")  # chosen
+    expect(step(page, 4).get_by_text("No events with this name yet.")).to_be_visible()
+    expect(step(page, 4).get_by_label("Type")).to_have_value("Event")
 
 
 def test_the_picker_of_a_filter_lists_traits_and_first_time(own_shop, own_builder):

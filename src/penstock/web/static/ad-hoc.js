@@ -53,10 +53,11 @@ function filtersOf(current, list) {
   return JSON.stringify([...(current ? JSON.parse(current) : []), added]);
 }
 
-// The names of the form's properties, separated by commas. A name with a comma or quote is quoted.
+// The names of the form's properties, each once, separated by commas. A name with a comma or quote
+// is quoted.
 function keysOf(form) {
-  return [...form.querySelectorAll("[data-key]")]
-    .map(({ value }) => value)
+  const names = [...form.querySelectorAll("[data-key]")].map(({ value }) => value);
+  return [...new Set(names)]
     .filter((value) => value !== "")
     .map((key) => (/[",\n]/.test(key) ? `"${key.replaceAll('"', '""')}"` : key))
     .join(",");

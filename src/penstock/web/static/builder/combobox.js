@@ -92,7 +92,9 @@ function show(combobox, suggestions) {
   const rank = ({ value }) =>
     value === combobox.value ? 0 : value.toLowerCase().startsWith(text) ? 1 : 2;
   const ranked = isTyping ? [...suggestions].sort((a, b) => rank(a) - rank(b)) : suggestions;
-  if (!ranked.length || (ranked.length === 1 && ranked[0].value === combobox.value)) return;
+  const [first, second] = ranked;
+  // An exact match says nothing new, unless it brings a kind, such as that of a transaction.
+  if (!first || (!second && first.value === combobox.value && !(isTyping && first.badge))) return;
   [input, options] = [combobox, ranked];
   popup.replaceChildren(...ranked.map(makeOption));
   combobox.closest(".field, .breakdown, .filter-field").append(popup);
