@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 from random import Random
 from statistics import median
 from typing import Any
@@ -41,6 +41,7 @@ from penstock.funnels.statements.query import QueryParams, Statement, Strategy
 from penstock.funnels.statements.unit_visitors import count_visitors, count_visitors_of_units
 from penstock.funnels.statements.units import (
     QUANTILES,
+    Outcome,
     UnitConditions,
     UnitOrder,
     timing,
@@ -196,6 +197,7 @@ def test_units_agree_with_the_reference_evaluation(
 def assert_agreement(stored: StoredCase) -> None:
     rows = assert_units(stored)
     assert_traces(stored, rows)
+    assert_list(stored, len(rows))
     assert_trend(stored)
     assert_timing(stored)
     assert_visitors(stored)
@@ -234,6 +236,41 @@ def assert_units(stored: StoredCase) -> list[dict[str, Any]]:
     )
     assert {row["total"] for row in rows} <= {len(stored.selected)}
     return rows
+
+
+def assert_list(stored: StoredCase, seed: int) -> None:
+    """A list of several steps and outcomes has the units of each pair of them."""
+    n, random = len(stored.units.funnel.steps), Random(seed)
+    steps = tuple(random.sample(range(1, n + 1), random.randint(1, n)))
+    outcomes = tuple(random.sample(list(Outcome), random.randint(1, 4)))
+    at_ms = stored.case.evaluated_at_ms
+    page = units_page(
+        stored.counted(),
+        UnitConditions(steps=steps, outcomes=outcomes),
+        UnitOrder(),
+        None,
+        10_000,
+    )
+    rows = stored.records(page)
+    names = stored.names(rows) if rows else {}
+
+    def outcome_of(run: Run) -> Outcome:
+        if run.is_excluded:
+            return Outcome.EXCLUDED
+        if run.reached == n:
+            return Outcome.COMPLETED
+        is_pending = has_open_window(stored.units, run, at_ms)
+        return Outcome.PENDING if is_pending else Outcome.DROPPED_OFF
+
+    def is_listed(run: Run, step: int, outcome: Outcome) -> bool:
+        is_done = outcome is Outcome.COMPLETED
+        return outcome_of(run) is outcome and (is_done or run.reached == step)
+
+    assert sorted(names.values()) == sorted(
+        stored.name(unit)
+        for unit, run in stored.selected.items()
+        if any(is_listed(run, *pair) for pair in product(steps, outcomes))
+    )
 
 
 def texts(run: Run) -> tuple[str, ...]:

@@ -174,8 +174,8 @@ def _entries(
     query: says what else to count of them.
     """
     starts = edges[:-1]
-    step = query and query.step
-    pair = query and query.pair(context.definition)
+    step = None if query is None else query.step
+    pair = None if query is None else query.pair(context.definition)
     return runner.fetch(
         context,
         lambda profile: trend(context.counted(profile, edges_ms=starts), starts, step, pair),

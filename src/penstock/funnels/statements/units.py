@@ -57,15 +57,16 @@ class Quality(StrEnum):
 class UnitConditions:
     """Conditions that a unit must all meet.
 
-    step: the step that the unit reached. With an outcome other than completed, the unit must not
-    have reached a later step. option: index of an option of that step. diagnostic: number of a
-    diagnostic row, from 1. property: number of a breakdown property, from 1, for data problems that
-    concern one property; 0 means any property. event: an event that the unit has or lacks.
+    steps, outcomes: the unit reached one of the steps, and has one of the outcomes; empty for any.
+    With an outcome other than completed, it must have reached exactly one of the steps. option:
+    index of an option of the only step. diagnostic: number of a diagnostic row, from 1. property:
+    number of a breakdown property, from 1, for data problems that concern one property; 0 means any
+    property. event: an event that the unit has or lacks.
     """
 
-    step: int | None = None
+    steps: tuple[int, ...] = ()
+    outcomes: tuple[Outcome, ...] = ()
     option: int | None = None
-    outcome: Outcome | None = None
     diagnostic: int | None = None
     quality: Quality | None = None
     property: int = 0
@@ -189,17 +190,12 @@ def all_units(counted: CountedUnits) -> Statement:
 
 def conditions_on(plan: Plan, units: UnitConditions) -> tuple[dict[str, str], str]:
     """Return relations, and whether a counted unit meets all conditions, which reads them."""
-    n = len(plan.steps)
     relations: dict[str, str] = {}
-    conditions = [in_cohort_filter(plan)]
-    if units.step is not None:
-        furthest = units.outcome not in (None, Outcome.COMPLETED)
-        conditions.append(f"reached {'=' if furthest else '>='} {units.step}")
-        step = plan.steps[units.step - 1]
-        if units.option is not None and not step.row.all_of:
+    conditions = [in_cohort_filter(plan), _steps_and_outcomes(plan, units)]
+    if units.option is not None:
+        step = plan.steps[units.steps[0] - 1]
+        if not step.row.all_of:
             conditions.append(plan.overlaps("chosen", step.each[units.option]))
-    if units.outcome is not None:
-        conditions.append(_outcome(plan, units.outcome, n))
     if units.diagnostic is not None:
         conditions.append(f"seen[{_seen_index(plan, units.diagnostic)}] > 0")
     if units.quality is not None:
@@ -208,6 +204,21 @@ def conditions_on(plan: Plan, units: UnitConditions) -> tuple[dict[str, str], st
         relations, by_event = units_by_event(plan, units.event)
         conditions.append(by_event)
     return relations, " AND ".join(f"({condition})" for condition in conditions)
+
+
+def _steps_and_outcomes(plan: Plan, units: UnitConditions) -> str:
+    """Whether a unit is in the list of one of the steps and one of the outcomes."""
+    reached = stopped = "1"
+    if units.steps:
+        reached = f"reached >= {min(units.steps)}"
+        stopped = f"reached IN ({', '.join(map(str, units.steps))})"
+    if not units.outcomes:
+        return reached
+    n = len(plan.steps)
+    return " OR ".join(
+        f"({_outcome(plan, outcome, n)}) AND {reached if outcome is Outcome.COMPLETED else stopped}"
+        for outcome in units.outcomes
+    )
 
 
 def _seen_index(plan: Plan, diagnostic: int) -> int:
