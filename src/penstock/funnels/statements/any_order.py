@@ -11,6 +11,9 @@ from penstock.funnels.statements.equal_times import keeps_ranks, rank
 from penstock.funnels.statements.query import UNUSABLE, Plan
 from penstock.funnels.statements.times import entry_time
 
+_MAX_SLOTS_OF_SETS = 6
+"""Maximum number of slots whose sets fit into 64 bits."""
+
 
 def steps_in_any_order(plan: Plan, values: str, *, keeps_conflicts: bool) -> str:
     """Add the column `progress`, with the fields of the fold's state that the outcome reads.
@@ -133,6 +136,33 @@ def _done_rows(plan: Plan) -> str:
 def _independent(masks: str, size: int) -> str:
     """Return for each item of a list whether it raises the number of slots that different items can
     fill, each of which can fill the slots in its mask.
+    """
+    return _by_sets(masks, size) if size <= _MAX_SLOTS_OF_SETS else _by_moves(masks, size)
+
+
+def _by_sets(masks: str, size: int) -> str:
+    """Find the items with all sets of slots that can be filled: one bit of a number for each set.
+
+    The bit at position p stands for the slots in the binary digits of p.
+    """
+    sets = range(2**size)
+    without = [sum(1 << own for own in sets if not own >> slot & 1) for slot in range(size)]
+    of_size = [sum(1 << own for own in sets if own.bit_count() == n) for n in range(1, size + 1)]
+    grown = "toUInt64(0)"
+    for slot, others in enumerate(without):
+        added = f"bitShiftLeft(bitAnd(s.sets, toUInt64({others})), {1 << slot})"
+        grown = f"bitOr({grown}, if(bitTest(item, {slot}), {added}, toUInt64(0)))"
+    larger = f"[{', '.join(f'toUInt64({bits})' for bits in [*of_size, 0])}][s.filled + 1]"
+    kind = "Tuple(sets UInt64, filled UInt8, serves Array(UInt8))"
+    step = f"""arrayMap((grown, more) -> CAST((
+                       bitOr(s.sets, grown), s.filled + (bitAnd(grown, more) != 0),
+                       arrayPushBack(s.serves, bitAnd(grown, more) != 0)), '{kind}'),
+                   [{grown}], [{larger}])[1]"""
+    return f"arrayFold((s, item) -> {step}, {masks}, CAST((1, 0, []), '{kind}')).serves"
+
+
+def _by_moves(masks: str, size: int) -> str:
+    """Find the items by moving earlier ones, for any number of slots.
 
     held: for each slot, the mask of the item that fills it; 0 if it is free. A new item may fill a
     slot whose item moves to another one, and so on, until an item fills a free slot. levels: the
