@@ -191,7 +191,7 @@ def without_goal(match: Json, goals: Mapping[str, Json]) -> Json:
     if match["type"] != "Goal":
         return {"type": match["type"], "value": match["value"], "filters": filters}
     goal = goals[match["value"]]
-    return {**goal, "filters": [*goal.get("filters", []), *filters]}
+    return {**goal, "filters": [*map(by_field, goal.get("filters", [])), *filters]}
 
 
 def funnel_of(definition: Json) -> Funnel:
