@@ -169,7 +169,7 @@ def measure_queries(data: Path, rounds: int) -> tuple[list[list[Cell]], list[lis
 def _queries(way: DirectFunnel) -> dict[str, Callable[[], object]]:
     days = [STARTED_MS + DAY_MS * day for day in range(-1, 62)]
     pairs = [(1, 6), *((step, step + 1) for step in range(1, 6))]
-    stopped = UnitConditions(3, outcome=Outcome.DROPPED_OFF)
+    stopped = UnitConditions((3,), (Outcome.DROPPED_OFF,))
     return {
         "report": way.report,
         "trend by day": lambda: way.query(lambda units: trend(units, days)),

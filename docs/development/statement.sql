@@ -85,7 +85,7 @@ WITH
         SELECT
             unit,
             unitless,
-            firsts,
+            firsts AS positions,
             visitors > 1 AS several,
             entry_ts,
             window_end,
@@ -108,9 +108,7 @@ WITH
                     2,
                     (complexity = 2) OR over_limit,
                     1,
-                    ((firsts[1]) = 0) OR (
-                        NOT ((entry_ts >= {p9:Int64}) AND (entry_ts < {p10:Int64}))
-                    ),
+                    (first = 0) OR (NOT ((entry_ts >= {p9:Int64}) AND (entry_ts < {p10:Int64}))),
                     3,
                     (complexity = 1) OR (starts > 1) OR (carries AND (`values` > 1)) OR (
                         arrayFirst(verdict -> (verdict != 0), verdicts) IN (2)
@@ -165,83 +163,98 @@ WITH
                 (
                     SELECT
                         *,
-                        toInt64(bitShiftRight(firsts[1], 30)) + 1729999999999 AS entry_ts,
+                        toInt64(bitShiftRight(first, 30)) + 1729999999999 AS entry_ts,
                         (
-                            toInt64(bitShiftRight(firsts[1], 30)) + 1729999999999
+                            toInt64(bitShiftRight(first, 30)) + 1729999999999
                         ) + 604800000 AS window_end,
-                        bitTest(firsts[1], 0) AS carries
+                        bitTest(first, 0) AS carries
                     FROM
                     (
                         SELECT
-                            unit,
-                            [
-                                minIf(position, bitTest(mask, 0)),
-                                minIf(
-                                    position + multiIf(bitTest(mask, 1), 0, bitTest(mask, 2), 2, 0),
-                                    bitAnd(mask, 6) != 0
-                                ),
-                                minIf(position, bitTest(mask, 3))
-                            ] AS firsts,
-                            CAST(
-                                [
-                                    minIf(
-                                        position + multiIf(
-                                            bitTest(mask, 1),
-                                            2,
-                                            bitTest(mask, 2),
-                                            0,
-                                            0
-                                        ),
-                                        bitAnd(mask, 6) != 0
-                                    )
-                                ],
-                                'Array(UInt64)'
-                            ) AS last_options,
-                            countArgMinIf(bitShiftRight(position, 30), bitTest(mask, 0)) AS starts,
-                            uniqUpToIf(1)(value, value != 0) AS `values`,
-                            max(value) AS any_value,
-                            uniqUpTo(1)(visitor) AS visitors,
-                            count() > 100000 AS over_limit,
-                            max(complexity) AS complexity,
-                            countIf(((ts >= {p9:Int64}) AND (ts < {p10:Int64}))) AS unitless
+                            *,
+                            firsts[1] AS first
                         FROM
                         (
                             SELECT
                                 unit,
-                                ts,
-                                visitor,
-                                mask,
-                                key_1 AS value,
-                                (
-                                    bitShiftLeft(toUInt64(ts - 1729999999999), 30) + if(
-                                        (
-                                            (bitAnd(number, 7) = 2)
-                                            AND (number < 9223372036854775808)
+                                [
+                                    minIf(position, bitTest(mask, 0)),
+                                    minIf(
+                                        position + multiIf(
+                                            bitTest(mask, 1),
+                                            0,
+                                            bitTest(mask, 2),
+                                            2,
+                                            0
                                         ),
-                                        bitShiftLeft(
-                                            bitAnd(bitShiftRight(number, 3), 134217727),
-                                            2
-                                        ),
-                                        536870912
-                                    )
-                                ) + (value != 0) AS position,
-                                toUInt8(
+                                        bitAnd(mask, 6) != 0
+                                    ),
+                                    minIf(position, bitTest(mask, 3))
+                                ] AS firsts,
+                                CAST(
+                                    [
+                                        minIf(
+                                            position + multiIf(
+                                                bitTest(mask, 1),
+                                                2,
+                                                bitTest(mask, 2),
+                                                0,
+                                                0
+                                            ),
+                                            bitAnd(mask, 6) != 0
+                                        )
+                                    ],
+                                    'Array(UInt64)'
+                                ) AS last_options,
+                                countArgMinIf(
+                                    bitShiftRight(position, 30),
+                                    bitTest(mask, 0)
+                                ) AS starts,
+                                uniqUpToIf(1)(value, value != 0) AS `values`,
+                                max(value) AS any_value,
+                                uniqUpTo(1)(visitor) AS visitors,
+                                count() > 100000 AS over_limit,
+                                max(complexity) AS complexity,
+                                countIf(((ts >= {p9:Int64}) AND (ts < {p10:Int64}))) AS unitless
+                            FROM
+                            (
+                                SELECT
+                                    unit,
+                                    ts,
+                                    visitor,
+                                    mask,
+                                    key_1 AS value,
                                     (
-                                        number_sent
-                                        AND (
-                                            NOT (
-                                                (
-                                                    (bitAnd(number, 7) = 2)
-                                                    AND (number < 9223372036854775808)
+                                        bitShiftLeft(toUInt64(ts - 1729999999999), 30) + if(
+                                            (
+                                                (bitAnd(number, 7) = 2)
+                                                AND (number < 9223372036854775808)
+                                            ),
+                                            bitShiftLeft(
+                                                bitAnd(bitShiftRight(number, 3), 134217727),
+                                                2
+                                            ),
+                                            536870912
+                                        )
+                                    ) + (value != 0) AS position,
+                                    toUInt8(
+                                        (
+                                            number_sent
+                                            AND (
+                                                NOT (
+                                                    (
+                                                        (bitAnd(number, 7) = 2)
+                                                        AND (number < 9223372036854775808)
+                                                    )
+                                                    AND (number < 1073741824)
                                                 )
-                                                AND (number < 1073741824)
                                             )
                                         )
-                                    )
-                                ) AS complexity
-                            FROM matched
+                                    ) AS complexity
+                                FROM matched
+                            )
+                            GROUP BY unit
                         )
-                        GROUP BY unit
                     )
                 )
                 SETTINGS short_circuit_function_evaluation = 'disable'
@@ -263,8 +276,8 @@ WITH
                 countIf((reached = 2) AND waiting),
                 countIf((reached = 3) AND waiting),
                 countIf(reached >= 1),
-                countIf((reached >= 2) AND (bitAnd(bitShiftRight(firsts[2], 1), 1) = 0)),
-                countIf((reached >= 2) AND (bitAnd(bitShiftRight(firsts[2], 1), 1) = 1)),
+                countIf((reached >= 2) AND (bitAnd(bitShiftRight(positions[2], 1), 1) = 0)),
+                countIf((reached >= 2) AND (bitAnd(bitShiftRight(positions[2], 1), 1) = 1)),
                 countIf(reached >= 3)
             ] AS counted,
             [

@@ -217,6 +217,7 @@ def test_a_dropped_file_is_checked_imported_and_becomes_a_funnel_with_one_click(
     assert account.client.get("/api/funnels").json()["total"] == 0
     signed_in.get_by_role("button", name="Save").click()
     expect(signed_in.get_by_role("heading", level=1)).to_have_text("Checkout Started to Order Paid")
+    expect(signed_in).to_have_url(re.compile(f"period=all&websiteId={website}"))
 
 
 def test_a_table_is_imported_with_a_corrected_mapping(signed_in, account, website, watch):

@@ -30,6 +30,7 @@ EVENT_COLUMNS = (
     "path",
     "referrer_host",
     "country",
+    "link_method",
     *TOUCH_COLUMNS,
     "properties",
     "scalars",

@@ -7,6 +7,7 @@ together, as a tuple of indexes, which keeps examples cheap.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from itertools import combinations
 from random import Random
 from typing import Any
@@ -181,6 +182,13 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "Transaction": ("a", "purchase"),
     "Pageview": ("/", "/p", "/p/x", "/p/*", "/p/**", "/*/x", "/**", "/p.x", "/p/x/*", "/*"),
 }
+STRANGERS: Sequence[Json] = (
+    {"type": "Event", "value": "stranger", "filters": ()},
+    {"type": "Event", "value": "open", "filters": ()},
+    {"type": "Screen view", "value": "stranger", "filters": ()},
+    {"type": "Transaction", "value": "stranger", "filters": ()},
+)
+"""Matches of events that no funnel names. Penstock writes some of those that are called open."""
 PATHS = ("/p", "/p/x", "/p/x/y", "/", "/pxx", "/p.x", "/q/x", "/p/x/y/z")
 """Paths in the form that the intake stores: without query, fragment or trailing slash."""
 
@@ -310,11 +318,25 @@ matches = st.builds(
 )
 
 
+class Rule(StrEnum):
+    """Rules with separate random cases."""
+
+    NOTHING_ELSE = "nothing else before a step"
+    ANY_ORDER = "any order"
+    BREAKDOWN_AT = "breakdown by another step"
+
+
 @st.composite
-def funnels(draw: Callable[..., Any], unit: CountingUnit) -> tuple[Json, Mapping[str, Json]]:
-    """Draw a funnel and its goals' matches by name, in the API's format."""
+def funnels(
+    draw: Callable[..., Any], unit: CountingUnit, rule: Rule | None = None
+) -> tuple[Json, Mapping[str, Json]]:
+    """Draw a funnel and its goals' matches by name, in the API's format.
+
+    rule: None for any funnel.
+    """
     pool = draw(st.lists(matches, min_size=1, max_size=5, unique_by=repr))
     smallest, largest = draw(st.sampled_from([(2, 4), (1, 3), (3, 6), (2, 5), (5, 8), (6, 28)]))
+    in_any_order = rule is Rule.ANY_ORDER or (rule is None and draw(choices) < 16)
     shapes = draw(
         st.lists(
             st.tuples(
@@ -333,7 +355,13 @@ def funnels(draw: Callable[..., Any], unit: CountingUnit) -> tuple[Json, Mapping
             goals[f"Goal {position}"] = {**pool[position], "filters": pool[position]["filters"][:1]}
             others = pool[position]["filters"][1:]
             pool[position] = {"type": "Goal", "value": f"Goal {position}", "filters": others}
+    if in_any_order:
+        shapes = [("or" if shape == "group" else shape, chosen) for shape, chosen in shapes]
     rows = [row_of(shape, chosen, pool) for shape, chosen in shapes]
+    if in_any_order and draw(choices) % 2:  # Steps that share no events.
+        rows = list({(match["type"], match["value"]): match for match in pool}.values())
+        rows = [row for row in rows if "*" not in row["value"]]
+        pool = rows or pool
     while sum("diagnostic" not in row for row in rows) < 2:
         rows.append(pool[-1])
     rows = [
@@ -341,31 +369,45 @@ def funnels(draw: Callable[..., Any], unit: CountingUnit) -> tuple[Json, Mapping
         for index, row in enumerate(rows)
         if "diagnostic" in row or sum("diagnostic" not in earlier for earlier in rows[:index]) < 20
     ][:30]
-    rows = with_exclusions(rows, pool, draw(st.sampled_from((0, 0, 1, 2, 3))), draw(choices))
+    exclusions = {None: (0, 0, 1, 2, 3, 6), Rule.NOTHING_ELSE: (6, 7)}.get(rule, (0, 0, 1))
+    if in_any_order:
+        exclusions = (0, 0, 1)
+    rows = with_exclusions(rows, pool, draw(st.sampled_from(exclusions)), draw(choices))
     attempts = unit is CountingUnit.ATTEMPT
     window = draw(st.sampled_from(WINDOWS if attempts else (*WINDOWS, *UNLIMITED)))
     has_window = window.get("conversionWindowSeconds", 0) is not None
+    is_ordered = not in_any_order
     funnel = {
         "countingUnit": unit.value,
+        **({} if is_ordered else {"order": "any"}),
         **(draw(st.sampled_from(ATTEMPT_KEYS)) if attempts else {}),
-        "sequenceProperty": draw(st.sampled_from(["n", "n", None])),
+        "sequenceProperty": draw(st.sampled_from(["n", "n", None])) if is_ordered else None,
         "breakdownProperties": draw(
             st.lists(
-                st.sampled_from(KEYS + BUILTINS + TOUCHES + OF_VISITORS), max_size=3, unique=True
+                st.sampled_from(KEYS + BUILTINS + TOUCHES + OF_VISITORS),
+                min_size=int(rule is Rule.BREAKDOWN_AT),
+                max_size=3,
+                unique=True,
             )
         ),
         **window,
-        **({} if attempts else draw(st.sampled_from(EQUAL_TIMES))),
-        **(draw(st.sampled_from(REPEAT)) if has_window and not attempts else {}),
+        **(draw(st.sampled_from(EQUAL_TIMES)) if is_ordered and not attempts else {}),
+        **(draw(st.sampled_from(REPEAT)) if is_ordered and has_window and not attempts else {}),
         "steps": rows,
     }
+    if rule is Rule.BREAKDOWN_AT or (rule is None and draw(choices) < 24):
+        steps = sum(not (row.get("diagnostic") or row.get("exclude")) for row in rows)
+        funnel["breakdownAt"] = draw(
+            st.sampled_from(["first", "last", *range(2, steps + 1), 2, steps])
+        )
     return funnel, goals
 
 
 def with_exclusions(
     rows: Sequence[Json], pool: Sequence[Json], kinds: int, choice: int
 ) -> list[Json]:
-    """Add exclusion rows (if `kinds` is 1 or 3) and strict steps (if it is 2 or 3).
+    """Add exclusion rows (bit 1 of `kinds`) and strict steps (bit 2). With bit 4, nothing else may
+    lie before most of the strict steps.
 
     An exclusion row stands between two steps. Its matches are of the pool, so they are often
     matches of a step as well, or of no other row if the step is another one.
@@ -382,8 +424,9 @@ def with_exclusions(
             # Diagnostic rows may stand on both sides.
             index = len(changed) if random.random() < 0.5 else last_step(changed) + 1
             changed.insert(index, exclusion)
-        is_strict = kinds & 2 and steps and random.random() < 0.6
-        changed.append({**row, "strict": True} if is_strict else row)
+        is_strict = kinds & 2 and steps and random.random() < (0.8 if kinds & 4 else 0.6)
+        strict = "all" if kinds & 4 and random.random() < 0.8 else True
+        changed.append({**row, "strict": strict} if is_strict else row)
         steps += 1
     assert steps == required
     return changed
@@ -424,8 +467,8 @@ def accepted(funnel: Json, goals: Mapping[str, Json]) -> Definition:
 
 
 @st.composite
-def cases(draw: Callable[..., Any], unit: CountingUnit) -> Case:
-    funnel, goals = draw(funnels(unit))
+def cases(draw: Callable[..., Any], unit: CountingUnit, rule: Rule | None = None) -> Case:
+    funnel, goals = draw(funnels(unit, rule))
     definition = accepted(funnel, goals)
     window_ms = (definition.window_s or 3600) * 1000
     script = Script(funnel, goals, draw(st.sampled_from(NUMBERS)), window_ms)
@@ -520,7 +563,8 @@ class Script:
         self.targets = _targets(self.definition)
         # Of 16 events, the number that follow the steps: fewer where other events exclude units.
         excludes = any(row["exclude"] or row["strict"] for row in self.definition["steps"])
-        self.on_target = 11 if excludes else 14
+        self.has_strangers = any(row["strict"] == "all" for row in self.definition["steps"])
+        self.on_target = 13 if self.has_strangers else 11 if excludes else 14
 
     def events(self, who: int, start_ms: int, chosen: Sequence[EventChoice]) -> list[Event]:
         events, at_ms, target = [], start_ms, 0
@@ -533,9 +577,13 @@ class Script:
             if picks.target_choice % 16 < self.on_target:
                 options = self.targets[target % len(self.targets)]
                 match = options[picks.option % len(options)]
+                if self.definition["order"] == "any":
+                    target = picks.spelling
                 target += picks.target_choice % 16 < self.on_target - 2 and (
                     index == 0 or at_ms > before_ms or picks.target_choice < 64
                 )
+            elif self.has_strangers and picks.option % 3:
+                match = STRANGERS[picks.option % len(STRANGERS)]
             else:
                 match = self.pool[picks.option % len(self.pool)]
             events.append(self._event(who, index, at_ms, match, picks))
@@ -549,6 +597,7 @@ class Script:
             "country": ("DE", "", "Unknown", "5", "DE")[picks.spelling % 5],
             "referrer_host": ("pro", "", "1")[picks.website % 3],
             **CAMPAIGNS[picks.delay // 8 % len(CAMPAIGNS)],
+            **({"link_method": "url"} if self.has_strangers and picks.visitor % 32 == 31 else {}),
         }
         if picks.spelling % 16 < 15:
             satisfy(match, properties, fields, picks.option)
@@ -733,11 +782,12 @@ def entry_filters(script: Script, events: Sequence[Event], seed: int) -> list[Js
 
 def entry_events(definition: Json, events: Sequence[Event]) -> list[Event]:
     """Return the events that match step 1."""
-    first_step = next(row for row in definition["steps"] if not row["diagnostic"])
+    steps = [row for row in definition["steps"] if not (row["diagnostic"] or row["exclude"])]
+    entry_rows = steps if definition["order"] == "any" else steps[:1]
     return [
         event
         for event in events
-        if any(matches_event(match, event) for match in first_step["matches"])
+        if any(matches_event(match, event) for row in entry_rows for match in row["matches"])
     ]
 
 

@@ -318,6 +318,7 @@ def test_every_answer_says_what_was_asked(scene: Scene, funnel_id: str, what: st
     breakdown = {"breakdown": "country"} if what == "compare" else {}
     little = {
         "breakdown": ["country"],
+        "breakdownAt": None,
         "filters": None,
         "window": None,
         "settled": False,

@@ -26,6 +26,7 @@ pytestmark = pytest.mark.usefixtures("warehouse")
 
 EXCLUDED = step("X", exclude=True)
 STRICT = step("B", strict=True)
+ALONE = step("B", strict="all")
 GROUP = step("B", "C", mode="all_of")
 
 STORIES = [
@@ -57,6 +58,16 @@ STORIES = [
     (["A", "B", step("C", strict=True)], "0/A 5/A 10/B 20/C", 3, False, 0, "strict: its own gap"),
     (["A", STRICT], "0/A 0/A 10/B", 2, False, 1, "strict: tied with the step before"),
     (["A", STRICT], "0/A 10/A 10/B", 1, True, 1, "strict: tied with the awaited step"),
+    (["A", ALONE], "0/A 9/B", 2, False, 0, "nothing else: nothing lies between"),
+    (["A", ALONE], "0/A 5/Z 9/B", 1, True, 0, "nothing else: an event of no row"),
+    (["A", ALONE], "0/A 5/A 9/B", 1, True, 0, "nothing else: the first step again"),
+    (["A", ALONE], "0/Z 5/A 9/B 12/Z", 2, False, 0, "nothing else: before and after"),
+    (["A", ALONE], "0/A 0/Z 9/B", 2, False, 1, "nothing else: tied with the step before"),
+    (["A", ALONE], "0/A 9/Z 9/B", 1, True, 1, "nothing else: tied with the awaited step"),
+    (["A", ALONE], "0/A(5) 5/Z(4) 9/B(6)", 2, False, 0, "nothing else: a stale number"),
+    (["A", ALONE], "0/A 3601/Z", 1, False, 0, "nothing else: after the window"),
+    (["A", ALONE, "C"], "0/A 5/B 9/Z 12/C", 3, False, 0, "nothing else: its own gap"),
+    (["A", step("Z", diagnostic=True), ALONE], "0/A 5/Z 9/B", 1, True, 0, "a diagnostic row"),
     (["A", GROUP | {"strict": True}], "0/A 5/B 6/B 10/C", 2, False, 0, "strict: a part again"),
     (["A", EXCLUDED, GROUP], "0/A 5/B 6/X 10/C", 1, True, 0, "between the parts of a group"),
 ]
@@ -230,6 +241,12 @@ def test_lists_trends_next_events_and_exports_give_excluded_units(scene: Scene) 
             "Excludes the attempt after step 1: step 2 is strict, and the event belongs to another",
         ),
         (
+            ["A", ALONE],
+            "0/A 5/Z 10/B",
+            "exclusion noMatch",
+            "Excludes the attempt after step 1: step 2 is strict, and no other event may occur",
+        ),
+        (
             ["A", EXCLUDED, "B"],
             "0/A 0/X 10/B",
             "unorderedTie accepted",
@@ -271,6 +288,9 @@ def test_a_trace_says_what_excluded_the_unit(
         (["A", step("X", exclude=True, diagnostic=True), "B"], "steps[1].exclude not_allowed"),
         (["A", step("X", "Y", exclude=True, mode="all_of"), "B"], "steps[1].mode not_allowed"),
         ([step("A", strict=True), "B"], "steps[0].strict not_allowed"),
+        ([step("A", strict="all"), "B"], "steps[0].strict not_allowed"),
+        (["A", step("B", strict="some")], "steps[1].strict not_one_of"),
+        (["A", step("X", diagnostic=True, strict="all"), "B"], "steps[1].strict not_allowed"),
         (["A", step("X", exclude=True, strict=True), "B"], "steps[1].strict not_allowed"),
         (["A", step("X", diagnostic=True, strict=True), "B"], "steps[1].strict not_allowed"),
         (["A", EXCLUDED], "steps too_few_steps"),
@@ -298,3 +318,6 @@ def test_revisions_name_exclusions(scene: Scene) -> None:
         "Exclusion row after step 1 added: Event X",
         "Step 2 is now strict",
     ]
+    body["steps"] = rows_of(["A", EXCLUDED, ALONE])
+    scene.client.put(f"/api/funnels/{funnel}", json=body)
+    assert scene.changes(funnel) == ["Step 2 is now strict: nothing else may lie before it"]

@@ -45,6 +45,25 @@ def test_paths_between_two_steps_end_before_the_next(scene: Scene) -> None:
     assert tree(record) == {"y": (1, {"z": (1, {})})}
 
 
+def test_paths_between_two_steps_may_pass_other_steps(scene: Scene) -> None:
+    scene.story("0/A 10/x 20/B 30/y 40/C 50/z", attempt="a1")
+    scene.story("0/A 20/B 30/C", attempt="a2")
+    scene.story("0/A 10/x 20/B", attempt="a3")
+    funnel_id = scene.attempts("A", "B", "C")
+    record = read_flows(scene, funnel_id, where="between", step=1, toStep=3)
+    assert (record["step"], record["toStep"], record["units"]) == (1, 3, 2)
+    assert tree(record) == {"x": (1, {"B": (1, {"y": (1, {})})}), "B": (1, {})}
+    next_step = read_flows(scene, funnel_id, where="between", step=1)
+    assert (next_step["toStep"], next_step["units"]) == (2, 3)
+    assert read_flows(scene, funnel_id, step=1)["toStep"] is None
+    for query in (
+        {"toStep": 2},
+        {"where": "between", "toStep": 1},
+        {"where": "between", "toStep": 4},
+    ):
+        assert fields(scene.request(funnel_id, "flows", **query)) == ["toStep"]
+
+
 def test_paths_before_the_entry_go_back_one_window(scene: Scene) -> None:
     scene.story(f"0/old {HOUR_S}/x {HOUR_S + 10}/y {HOUR_S + 20}/A", attempt=None, visitor="ann")
     scene.story(f"{HOUR_S}/A", attempt=None, visitor="bob")

@@ -80,6 +80,51 @@ def test_a_trend_counts_the_loss_after_a_step(scene: Scene) -> None:
     assert refused(scene, funnel_id, "trend", step=3) == ["step"]
 
 
+def test_a_trend_between_two_steps_has_the_rate_of_settled_units(
+    workspace: Tenant, clock: ShiftedClock
+) -> None:
+    """Two days, each the report of its span; the units of the last hours are still open."""
+    scene = Scene(workspace, clock, ago_s=2 * DAY_S)
+    old, new = 60, 2 * DAY_S - HOUR_S
+    stories = ["0/A", "0/A 1/B", "0/A 1/B", "0/A 1/B 2/C", "0/A 1/B 2/C 3/D", "0/A 1/B 2/x 3/C"]
+    for number, story in enumerate(stories):
+        for start in (old, new):
+            events = [event.split("/") for event in story.split()]
+            moved = " ".join(f"{start + int(at)}/{name}" for at, name in events)
+            scene.story(moved, attempt=f"{start} {number}")
+    exclusion = step("x", exclude=True)
+    window = {"value": 2, "unit": "hour"}
+    funnel_id = scene.attempts("A", "B", exclusion, "C", "D", conversionWindow=window)
+    period = scene.period(0, 2 * DAY_S)
+
+    def between(first: int, last: int) -> list[Json]:
+        record = scene.report(funnel_id, "trend", fromStep=first, toStep=last, **period)
+        return [bucket["between"] for bucket in record["data"] if bucket["entered"]]
+
+    names = ("reached", "continued", "conversionRate")
+    settled = ("settled", "settledContinued", "settledRate")
+    day, today = between(2, 3)
+    assert pick(day, *names) == pick(today, *names) == (4, 2, 0.5)  # one of five is excluded
+    assert pick(day, *settled) == (4, 2, 0.5)
+    assert pick(today, *settled) == (0, 0, None)
+    assert pick(between(1, 4)[0], *settled) == (5, 1, 0.2)
+    steps = scene.results(funnel_id, **scene.period(0, DAY_S))["aggregate"]["steps"]
+    assert pick(between(2, 4)[0], "settled", "settledContinued") == (
+        steps[1]["settled"],
+        steps[3]["settled"],
+    )
+    plain = scene.report(funnel_id, "trend", **period)["data"]
+    assert set(column(plain, "between")) == {None}
+    for query, field in (
+        ({"fromStep": 2}, "toStep"),
+        ({"toStep": 2}, "fromStep"),
+        ({"fromStep": 2, "toStep": 2}, "toStep"),
+        ({"fromStep": 2, "toStep": 5}, "toStep"),
+        ({"fromStep": 0, "toStep": 2}, "fromStep"),
+    ):
+        assert refused(scene, funnel_id, "trend", **query) == [field]
+
+
 @cases(
     ("interval", "timezone", "begins", "entered"),
     [

@@ -127,6 +127,7 @@ def test_entries_that_pass_any_filter_are_left_out_by_default(scene: Scene, funn
     assert outcome(report["aggregate"]) == (2, 1, 0, 1)
     assert report["asked"] == {
         "breakdown": None,
+        "breakdownAt": None,
         "filters": None,
         "window": None,
         "settled": False,

@@ -27,12 +27,15 @@ from tests.funnels.examples import example_count, example_settings, share_of_cas
 from tests.funnels.reference.report import Units, read_units, report
 from tests.funnels.reports import evaluate
 from tests.funnels.seed import member_keys, store_case
-from tests.funnels.strategies import START_MS, Case, arrived, cases
+from tests.funnels.strategies import START_MS, Case, Rule, arrived, cases
 from tests.funnels.traces import differing_traces
 
 EXAMPLES = example_count(90)
 SHARES = shares_of(EXAMPLES // 2, least=2)
 """Of each kind of funnel."""
+EXAMPLES_OF_RULES = example_count(40)
+SHARES_OF_RULES = shares_of(EXAMPLES_OF_RULES // 2, least=1)
+"""Of each rule and kind of funnel."""
 
 pytestmark = pytest.mark.usefixtures("count_examples")
 
@@ -46,6 +49,22 @@ def test_funnels_agree_with_the_reference_evaluation(
     @share_of_cases(share)
     @example_settings(EXAMPLES // (2 * len(SHARES)), unit)
     @given(case=cases(unit))
+    def agree(case: Case) -> None:
+        assert_agreement(bare_warehouse, case)
+
+    agree()
+
+
+@pytest.mark.slow("runs many random examples")
+@pytest.mark.parametrize("unit", CountingUnit)
+@pytest.mark.parametrize("share", SHARES_OF_RULES)
+@pytest.mark.parametrize("rule", Rule)
+def test_funnels_of_a_rule_agree_with_the_reference_evaluation(
+    bare_warehouse: Warehouse, rule: Rule, unit: CountingUnit, share: int
+) -> None:
+    @share_of_cases(share)
+    @example_settings(EXAMPLES_OF_RULES // (2 * len(SHARES_OF_RULES)), f"{rule} {unit}")
+    @given(case=cases(unit, rule))
     def agree(case: Case) -> None:
         assert_agreement(bare_warehouse, case)
 
@@ -171,7 +190,11 @@ def description(case: Case) -> str:
     window_ms = definition.window_s and definition.window_s * 1000
     for index, row in enumerate(definition.rows):
         kind = "diagnostic" if row.diagnostic else "exclude" if row.exclude else "step"
-        kind += (" all of" if row.all_of else "") + (" strict" if row.strict else "")
+        kind += (
+            (" all of" if row.all_of else "")
+            + (" strict" if row.strict else "")
+            + (" all" if row.strict_all else "")
+        )
         matches = [
             f"{match.type} {match.value!r}"
             + "".join(f" [{f.property!r} {f.comparison}]" for f in match.filters)

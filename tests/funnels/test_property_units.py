@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 from random import Random
 from statistics import median
 from typing import Any
@@ -38,8 +38,10 @@ from penstock.funnels.statements.one_unit import (
     visitors_of_attempt,
 )
 from penstock.funnels.statements.query import QueryParams, Statement, Strategy
+from penstock.funnels.statements.unit_visitors import count_visitors, count_visitors_of_units
 from penstock.funnels.statements.units import (
     QUANTILES,
+    Outcome,
     UnitConditions,
     UnitOrder,
     timing,
@@ -47,6 +49,7 @@ from penstock.funnels.statements.units import (
     units_page,
 )
 from penstock.funnels.units.attempt_names import attempt_name, read_attempt_name
+from penstock.funnels.units.breakdown import breakdown_values
 from penstock.funnels.units.run_names import read_run_name, run_name
 from penstock.funnels.units.service import by_visitor
 from penstock.funnels.units.traced_unit import choose_run, trace_unit
@@ -56,10 +59,15 @@ from tests.funnels.definitions import resolved
 from tests.funnels.examples import example_count, example_settings, share_of_cases, shares_of
 from tests.funnels.reference.after_step import compared_units, median_ms
 from tests.funnels.reference.matching import as_json
-from tests.funnels.reference.report import Unit, has_open_window, may_complete, read_units
+from tests.funnels.reference.report import (
+    Unit,
+    has_open_window,
+    is_settled,
+    may_complete,
+    read_units,
+)
 from tests.funnels.reference.runs import (
     Run,
-    all_runs,
     coarse_times,
     conflicts,
     is_seen,
@@ -190,8 +198,10 @@ def test_units_agree_with_the_reference_evaluation(
 def assert_agreement(stored: StoredCase) -> None:
     rows = assert_units(stored)
     assert_traces(stored, rows)
+    assert_list(stored, len(rows))
     assert_trend(stored)
     assert_timing(stored)
+    assert_visitors(stored)
     by_visitors = bool(stored.definition.attempt_keys) and len(rows) % 2 == 1
     assert_events_after(stored, 1, of_visitors=by_visitors)
 
@@ -227,6 +237,41 @@ def assert_units(stored: StoredCase) -> list[dict[str, Any]]:
     )
     assert {row["total"] for row in rows} <= {len(stored.selected)}
     return rows
+
+
+def assert_list(stored: StoredCase, seed: int) -> None:
+    """A list of several steps and outcomes has the units of each pair of them."""
+    n, random = len(stored.units.funnel.steps), Random(seed)
+    steps = tuple(random.sample(range(1, n + 1), random.randint(1, n)))
+    outcomes = tuple(random.sample(list(Outcome), random.randint(1, 4)))
+    at_ms = stored.case.evaluated_at_ms
+    page = units_page(
+        stored.counted(),
+        UnitConditions(steps=steps, outcomes=outcomes),
+        UnitOrder(),
+        None,
+        10_000,
+    )
+    rows = stored.records(page)
+    names = stored.names(rows) if rows else {}
+
+    def outcome_of(run: Run) -> Outcome:
+        if run.is_excluded:
+            return Outcome.EXCLUDED
+        if run.reached == n:
+            return Outcome.COMPLETED
+        is_pending = has_open_window(stored.units, run, at_ms)
+        return Outcome.PENDING if is_pending else Outcome.DROPPED_OFF
+
+    def is_listed(run: Run, step: int, outcome: Outcome) -> bool:
+        is_done = outcome is Outcome.COMPLETED
+        return outcome_of(run) is outcome and (is_done or run.reached == step)
+
+    assert sorted(names.values()) == sorted(
+        stored.name(unit)
+        for unit, run in stored.selected.items()
+        if any(is_listed(run, *pair) for pair in product(steps, outcomes))
+    )
 
 
 def texts(run: Run) -> tuple[str, ...]:
@@ -298,7 +343,8 @@ def assert_traces(stored: StoredCase, rows: list[dict[str, Any]]) -> None:
             row["skips"],
             row["ties"],
         )
-        assert path.values == tuple(row["texts"])
+        values = breakdown_values(stored.definition, path)
+        assert [item.value for item in values] == row["texts"]
         assert len(unit.decisions) == len(unit.rows)
 
 
@@ -309,15 +355,17 @@ def assert_trend(stored: StoredCase) -> None:
     runs = [
         run
         for events in units.by_unit.values()
-        for run in all_runs(units.funnel, events)
+        for run in units.runs(events)
         if start_ms <= run.entry_ms < end_ms and run.passes
     ]
     entries = sorted(run.entry_ms for run in runs)
     if not entries:
         return
     edges = sorted({entries[0], entries[0] + 1, entries[len(entries) // 2], entries[-1]})
-    rows = {row["bucket"]: row for row in stored.records(trend(stored.counted(edges), edges))}
     n = len(units.funnel.steps)
+    pair = (1 + len(entries) % (n - 1), n)
+    by_step = trend(stored.counted(edges), edges, pair=pair)
+    rows = {row["bucket"]: row for row in stored.records(by_step)}
     for from_ms, to_ms in pairwise([*edges, LATEST_MS]):
         own = stored.counted_runs(max(from_ms, start_ms), min(to_ms, end_ms)).values()
         done = [run for run in own if run.reached == n]
@@ -341,12 +389,44 @@ def assert_trend(stored: StoredCase) -> None:
             ),
             "excluded": sum(run.is_excluded for run in own),
         }
+        for name, step in zip(("from", "to"), pair, strict=True):
+            reached = [run for run in own if run.reached >= step and not run.is_excluded]
+            settled = [is_settled(units, run, case.evaluated_at_ms) for run in reached]
+            expected |= {f"reached_{name}": len(reached), f"settled_{name}": sum(settled)}
         row = rows.pop(from_ms, dict.fromkeys(expected, 0))
         assert {name: row[name] for name in expected} == expected
         if done:
             took = [run.done_ms[-1] - run.entry_ms for run in done]
             assert row["median_ms"] == median(took)
     assert not rows
+
+
+def assert_visitors(stored: StoredCase) -> None:
+    """The visitors of the period, and those of the counted units."""
+    case, units, definition = stored.case, stored.units, stored.definition
+    start_ms, end_ms = case.start_ms or 0, case.end_ms or LATEST_MS
+    by_attempt = bool(definition.attempt_keys)
+    everybody = {
+        units.visitors[event.event_id]
+        for event in units.events
+        if start_ms <= event.at_ms < end_ms
+        and (event.source != "provider" or event.verified or not by_attempt)
+    }
+    [row] = stored.records(count_visitors(definition, stored.params, stored.profile))
+    assert row["visitors"] == len(everybody)
+    [row] = stored.records(count_visitors_of_units(stored.counted()))
+    if not by_attempt:
+        entered = {unit[0] if definition.repeat else unit for unit in stored.selected}
+    else:
+        first = units.funnel.steps[0]
+        entered = {
+            units.visitors[event.id]
+            for unit, run in stored.selected.items()
+            for event in units.history(unit)
+            if event.at_ms == run.entry_ms and event.satisfied[first.position]
+        }
+    assert row["visitors"] == len(entered)
+    assert entered <= everybody
 
 
 def assert_timing(stored: StoredCase) -> None:

@@ -88,6 +88,10 @@ def test_units_are_sorted_by_newest_entry(shop: Scene, funnel_id: str) -> None:
         ({"step": 2, "outcome": "droppedOff"}, {"tied", "half"}),
         ({"outcome": "completed"}, {"changed", "done"}),
         ({"outcome": "pending"}, set()),
+        ({"step": "1,2", "outcome": "droppedOff"}, {"skipped", "stuck", "tied", "half"}),
+        ({"step": "2,3", "outcome": "pending,droppedOff"}, {"tied", "half"}),
+        ({"step": 2, "outcome": "completed,droppedOff"}, {"tied", "half", "changed", "done"}),
+        ({"step": "2,3"}, {"changed", "tied", "half", "done"}),
         ({"diagnostic": 1}, {"stuck"}),
         ({"quality": "sequenceSkip"}, {"skipped"}),
         ({"quality": "unorderedTie"}, {"tied"}),
@@ -105,6 +109,18 @@ def test_units_behind_each_number(
     shop: Scene, funnel_id: str, query: dict[str, Any], expected: set[str]
 ) -> None:
     assert set(shop.names(funnel_id, **query)) == expected
+
+
+def test_a_list_of_several_steps_and_outcomes_is_a_file_and_a_cohort_too(
+    shop: Scene, funnel_id: str
+) -> None:
+    query = {"step": "1,2", "outcome": "pending,droppedOff"}
+    assert set(column(export(shop, funnel_id, **query), "unit")) == {
+        *shop.names(funnel_id, step=1, outcome="droppedOff"),
+        *shop.names(funnel_id, step=2, outcome="droppedOff"),
+    }
+    body = {"name": "Lost", "kind": "rule", "funnelId": funnel_id, "parameters": query}
+    assert shop.client.post("/api/cohorts", json=body).status_code == 201
 
 
 def test_each_number_of_a_report_has_that_many_units_behind_it(shop: Scene, funnel_id: str) -> None:
@@ -282,6 +298,12 @@ def test_a_large_file_reads_the_names_of_its_units_in_shares(
         ({"option": 0}, "option"),
         ({"step": 2, "option": 2}, "option"),
         ({"outcome": "won"}, "outcome"),
+        ({"outcome": "pending,won"}, "outcome"),
+        ({"outcome": "pending,"}, "outcome"),
+        ({"step": "2,4"}, "step"),
+        ({"step": "2;3"}, "step"),
+        ({"step": "1,2", "option": 0}, "option"),
+        ({"step": "1,2", "eventType": "Event", "eventName": "x"}, "step"),
         ({"diagnostic": 0}, "diagnostic"),
         ({"quality": "bad"}, "quality"),
         ({"property": "plan"}, "property"),

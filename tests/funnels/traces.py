@@ -6,12 +6,12 @@ from typing import Any
 
 from penstock.base.scalar import tagged
 from penstock.funnels.definitions.model import Definition
+from penstock.funnels.units.breakdown import breakdown_values
 from penstock.funnels.units.path import (
     Decision,
     FunnelPath,
     MatchedEvent,
     coarse_times,
-    conflicts,
     fills_row,
     seen_by_diagnostics,
 )
@@ -28,7 +28,7 @@ def differing_traces(case: Case, units: Units) -> Iterator[str]:
         if case.definition.repeat:
             yield from differing_runs(case, units, events)
             continue
-        run = runs.counted_run(units.funnel, events, case.start_ms, case.end_ms)
+        run = runs.counted_run(units.runs(events), case.start_ms, case.end_ms)
         traced = [matched_event(event, units.funnel) for event in events]
         path = chosen_path(case.definition, traced, case.start_ms, case.end_ms)
         expected = (
@@ -66,12 +66,14 @@ def matched_event(event: runs.UnitEvent, funnel: runs.Funnel | None = None) -> M
             holds(value) for holds, value in zip(funnel.conditions, event.compared, strict=True)
         ),
         compared=event.compared,
+        is_sent=event.is_sent,
     )
 
 
 def reference_facts(
     units: Units, events: Sequence[runs.UnitEvent], run: runs.Run, evaluated_at_ms: int
 ) -> dict[str, Any]:
+    units.break_down(events, run)
     funnel = units.funnel
     above = [row for row in funnel.rows if row.is_diagnostic and is_reached(funnel, run, row)]
     seen = {row.position: runs.seen_by(funnel, events, run, row) for row in above}
@@ -109,10 +111,11 @@ def trace_facts(definition: Definition, path: FunnelPath, evaluated_at_ms: int) 
         return [key for key, verdict in path.verdicts.items() if verdict.decision is decision]
 
     seen = seen_by_diagnostics(definition, path)
+    values = breakdown_values(definition, path)
     return {
         "entry": path.entry.event_id,
-        "values": list(path.values),
-        "by agreement": path.tied,
+        "values": [item.value for item in values],
+        "by agreement": any(item.tied for item in values) if values else path.tied,
         "done": path.done_ms,
         "options": [set(options) for options in path.options],
         "open": path.is_open(definition, evaluated_at_ms),
@@ -126,9 +129,7 @@ def trace_facts(definition: Definition, path: FunnelPath, evaluated_at_ms: int) 
             position: fills_row(definition.rows[position], position, own)
             for position, own in seen.items()
         },
-        "conflicts": [
-            bool(conflicts(definition, path, position)) for position in range(len(path.values))
-        ],
+        "conflicts": [bool(item.conflicts) for item in values],
         "coarse": coarse_times(definition, path.events),
         "excluded by": path.excluded_by and path.excluded_by.event_id,
         "assumed": {event.event_id for event in path.assumed},

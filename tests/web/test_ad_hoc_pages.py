@@ -36,7 +36,7 @@ def figures_and_cohorts_answer_the_question_of_the_address(workspace, funnel):
     assert "plan equals pro" in page
     assert "Window of 1 hour" in page
     assert "Saved: 1 day." in page
-    assert "Break down by lang" in page
+    assert "By lang" in page
 
 
 def a_chip_removes_its_part_of_the_question(workspace, funnel):

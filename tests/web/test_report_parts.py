@@ -104,7 +104,8 @@ class Report:
     def load_parts(self):
         """As the browser does in a page without them. Returns them as they are from the cache."""
         for _ in range(2):
-            html_of(self.workspace, self.path, "verdict")
+            for name in ("verdict", "audience"):
+                html_of(self.workspace, self.path, name)
             overview, detail = (
                 html_of(self.workspace, self.path, name) for name in ("overview", "detail")
             )
@@ -177,7 +178,7 @@ def test_a_new_tab_another_time_zone_and_a_changed_funnel_load_what_is_not_cache
     report.load_parts()
     page = Report(workspace, funnel, f"{ALL_TIME}&show=next").page
     assert 'id="step-1"' in page
-    assert page.count("aria-busy") == 2  # the tab, and the verdict after it
+    assert page.count("aria-busy") == 3  # the tab, and the parts after it
     assert Report(workspace, funnel, "period=all").entered is None  # in the reader's time zone
     body = {"name": "New", "steps": event_steps("B", "A")}
     workspace.client.put(f"/api/funnels/{funnel}", json=body).raise_for_status()

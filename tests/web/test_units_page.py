@@ -51,7 +51,41 @@ def test_a_list_and_its_file_have_the_units_of_the_address_in_its_order(
     assert without_tags(beside) == "Export Save as cohort"
     assert "ignored" not in page
     for name, value in query.items():
-        assert re.search(rf'name="{name}">[^£]*?<option value="{value}"\s+selected', page), name
+        box = rf'name="{name}"\s+value="{value}" checked'
+        option = rf'name="{name}">[^£]*?<option value="{value}"\s+selected'
+        assert not value or re.search(f"{box}|{option}", page), name
+
+
+@pytest.mark.usefixtures("warehouse")
+def test_a_list_has_any_choice_of_outcomes_and_steps(scene, workspace):
+    for attempt, story in (("a", "0/A"), ("ab", "1/A 2/B"), ("abc", "3/A 4/B 5/C")):
+        scene.story(story, attempt=attempt)
+    path = f"/funnels/{scene.attempts('A', 'B', 'C')}/units"
+
+    def listed(query, title):
+        address = f"{path}?period=all&sort=entry&order=asc&{query}"
+        page = html_of(workspace, address)
+        assert f"<bdi>{title}</bdi>" in page
+        list_html = html_of(workspace, address, "list")
+        file = workspace.browser.get(link_of(list_html, "Export")).text
+        units = units_of(list_html)
+        assert [row["unit"] for row in csv.DictReader(io.StringIO(file))] == units
+        return units
+
+    sent = "outcome=pending&outcome=droppedOff&step=1&step=2"  # by the form of the page
+    both = "Attempts pending or dropped off at step 1 or 2"
+    assert listed(sent, both) == listed("outcome=pending,droppedOff&step=1,2", both) == ["a", "ab"]
+    completed = "outcome=completed,droppedOff"
+    assert listed(f"{completed}&step=2", "Attempts completed or dropped off at step 2") == [
+        "ab",
+        "abc",
+    ]
+    assert listed(completed, "Attempts completed or dropped off") == ["a", "ab", "abc"]
+    assert listed("step=2,3", "Attempts that reached step 2 or 3") == ["ab", "abc"]
+    menu = html_of(workspace, f"{path}?period=all&{sent}").partition('id="outcomes"')[2]
+    assert "Pending, Dropped off, step 1, 2" in without_tags(menu)
+    unknown = "outcome=won,lost"  # ignored, with a notice
+    assert len(listed(unknown, "Attempts that entered")) == 3
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pydantic import Field
 from penstock.base.rates import rate
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
-from penstock.funnels.queries.parameters import check_step
+from penstock.funnels.queries.parameters import check_pair, check_step, unfit_parameters
 from penstock.funnels.queries.provenance import head_of
 from penstock.funnels.queries.schema import CohortQuery, EventsOf, HeadRecord
 from penstock.funnels.statements.flows import DEPTH, Where, flows
@@ -23,11 +23,14 @@ class FlowsQuery(CohortQuery):
     """The query parameters for flows."""
 
     where: Where = Where.AFTER
-    """before: before the entry, from the nearest event back. between: after `step` and before the
-    next, for units that reached the next. after: after `step`, for units that dropped off there.
+    """before: before the entry, from the nearest event back. between: after `step` and before
+    `toStep`, for units that reached `toStep`. after: after `step`, for units that dropped off
+    there.
     """
     step: Annotated[int, Field(ge=1, le=19)] = 1
     """Step for `between` and `after`."""
+    to_step: Annotated[int | None, Field(ge=1, le=20)] = None
+    """A later step for `between`; by default the next."""
     of: EventsOf = "unit"
 
 
@@ -54,6 +57,8 @@ class FlowsRecord(HeadRecord):
     where: Where
     step: int | None
     """null before the entry."""
+    to_step: int | None
+    """The later step of `between`; null otherwise."""
     units: int
     ended: int
     """Units without any event there."""
@@ -67,11 +72,12 @@ def read_flows(runner: FunnelQueryRunner, context: QueryContext, query: FlowsQue
     is_before = query.where is Where.BEFORE
     if not is_before:
         check_step(context.definition, query.step)
+    to_step = _to_step(context, query)
     by_visitor = query.of == "visitor" and bool(context.definition.attempt_keys)
     result = runner.fetch(
         context,
         lambda profile: flows(
-            context.counted(profile), query.where, query.step, of_visitors=by_visitor
+            context.counted(profile), query.where, query.step, to_step, of_visitors=by_visitor
         ),
     )
     rows = {_path(row): row for row in result.rows}
@@ -81,11 +87,22 @@ def read_flows(runner: FunnelQueryRunner, context: QueryContext, query: FlowsQue
         **head_of(context, result.provenance),
         where=query.where,
         step=None if is_before else query.step,
+        to_step=to_step if query.where is Where.BETWEEN else None,
         units=total["units"],
         ended=total["ended"],
         others=_others(total, branches),
         data=branches,
     )
+
+
+def _to_step(context: QueryContext, query: FlowsQuery) -> int:
+    """Return the step before which paths end, if they end before a step."""
+    if query.to_step is None:
+        return query.step + 1
+    if query.where is not Where.BETWEEN:
+        raise unfit_parameters({"toStep": "Send where=between as well, or leave toStep out."})
+    check_pair(context.definition, ("step", "toStep"), query.step, query.to_step)
+    return query.to_step
 
 
 def _path(row: Mapping[str, Any]) -> Path:

@@ -27,6 +27,7 @@ from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, Fault, Malformed, NotFound, StoreUnavailable
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.base.metrics import counter
+from penstock.funnels.definitions.ad_hoc import AdHocChanges
 from penstock.funnels.definitions.builtins import COHORT_PREFIX
 from penstock.funnels.outcomes.service import OutcomeService
 from penstock.funnels.queries.context import QueryContext
@@ -203,6 +204,25 @@ class FunnelQueryRunner:
             segment=funnel.segment,
             internal_traffic=funnel.internal_traffic,
             only_cached=only_cached,
+        )
+
+    def ask_otherwise(self, context: QueryContext, changes: AdHocChanges) -> QueryContext:
+        """Return a query about the same saved funnel, period and time, with other ad hoc changes.
+
+        It has no cohort filter. Raises the same errors as `prepare`.
+        """
+        params = context.params
+        return self.prepare(
+            context.workspace_id,
+            SavedFunnel(context.funnel_id or "", context.revision),
+            Selection(
+                context.website_id,
+                params.start_ms,
+                params.end_ms,
+                ad_hoc=replace(changes, breakdown=(), settled=False),
+                as_of_ms=params.evaluated_at_ms,
+            ),
+            only_cached=context.only_cached,
         )
 
     def _members(

@@ -9,7 +9,7 @@ from pydantic import Field
 from penstock.base.clock import MS_PER_MINUTE
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
-from penstock.funnels.queries.parameters import unfit_parameters
+from penstock.funnels.queries.parameters import check_pair
 from penstock.funnels.queries.provenance import head_of
 from penstock.funnels.queries.schema import CohortQuery, HeadRecord
 from penstock.funnels.statements.units import timing
@@ -83,8 +83,8 @@ def read_timing(
 ) -> TimingRecord:
     """Returns the times between steps and overall, with exact quantiles and histograms."""
     n = len(context.definition.steps)
-    extra = _requested_pair(query, n)
-    pairs = [(1, n), *pairwise(range(1, n + 1)), *extra]
+    extra = check_pair(context.definition, ("from", "to"), query.from_, query.to)
+    pairs = [(1, n), *pairwise(range(1, n + 1)), *([extra] if extra else [])]
     edges_ms = _edges_ms(query.bin_seconds)
     result = runner.fetch(
         context, lambda profile: timing(context.counted(profile), pairs, edges_ms)
@@ -103,26 +103,6 @@ def _edges_ms(bin_seconds: int | None) -> Sequence[int]:
     if bin_seconds is None:
         return BIN_EDGES_MS
     return range(0, (EQUAL_BINS + 1) * bin_seconds * _SECOND, bin_seconds * _SECOND)
-
-
-def _requested_pair(query: TimingQuery, n: int) -> list[tuple[int, int]]:
-    """Return the requested pair of steps, `from` and `to`, if any."""
-    first, last = query.from_, query.to
-    if first is None and last is None:
-        return []
-    if first is None or last is None:
-        missing = "from" if first is None else "to"
-        raise unfit_parameters({missing: "Send from and to together. from is the earlier step."})
-    faults = {
-        name: f"This funnel has {n} steps."
-        for name, step in (("from", first), ("to", last))
-        if step > n
-    }
-    if not faults and last <= first:
-        faults = {"to": "Must be a later step than from."}
-    if faults:
-        raise unfit_parameters(faults)
-    return [(first, last)]
 
 
 def _durations(

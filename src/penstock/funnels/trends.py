@@ -10,17 +10,19 @@ from pydantic import Field
 
 from penstock.base.calendar import Interval
 from penstock.base.clock import iso
+from penstock.base.rates import rate
+from penstock.funnels.definitions.model import Definition
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.history import spans_after_last_pause
-from penstock.funnels.queries.parameters import check_step
+from penstock.funnels.queries.parameters import check_pair, check_step
 from penstock.funnels.queries.provenance import QueryResult, empty_result, head_of
 from penstock.funnels.queries.schema import CohortQuery, HeadRecord
 from penstock.funnels.results.schema import FiguresRecord, SettledRecord
 from penstock.funnels.results.tally import NOTHING, Tally, figures_of
 from penstock.funnels.statements.units import possible_entries, trend
 from penstock.http.period import InBuckets
-from penstock.http.schema import Record
+from penstock.http.schema import Rate, Record
 
 _NOTE = (
     "A visitor counts once in each bucket in which it entered, so the buckets do not add up to the "
@@ -33,11 +35,38 @@ class TrendQuery(CohortQuery, InBuckets):
 
     step: Annotated[int | None, Field(ge=1, le=19)] = None
     """Also count the units that are lost after this step."""
+    from_step: Annotated[int | None, Field(ge=1, le=20)] = None
+    """First of two steps between which to count a rate, `between` of each bucket. Requires
+    `toStep`.
+    """
+    to_step: Annotated[int | None, Field(ge=1, le=20)] = None
+    """A later step. Requires `fromStep`."""
+
+    def pair(self, definition: Definition) -> tuple[int, int] | None:
+        """Return the steps between which to count a rate. See `check_pair`."""
+        return check_pair(definition, ("fromStep", "toStep"), self.from_step, self.to_step)
 
 
 class _SpanRecord(Record):
     from_: Annotated[str, Field(alias="from")]
     to: str
+
+
+class BetweenRecord(Record):
+    """The units of a bucket that reached `fromStep` and `toStep`. A rate is null without units."""
+
+    reached: int
+    """Eligible units, which are not excluded, that reached `fromStep`."""
+    continued: int
+    """Those that also reached `toStep`."""
+    conversion_rate: Rate | None
+    """continued / reached."""
+    settled: int
+    """Settled units that reached `fromStep`."""
+    settled_continued: int
+    """Those that also reached `toStep`."""
+    settled_rate: Rate | None
+    """settledContinued / settled."""
 
 
 class TrendBucketRecord(FiguresRecord, _SpanRecord, SettledRecord):
@@ -49,6 +78,8 @@ class TrendBucketRecord(FiguresRecord, _SpanRecord, SettledRecord):
     """The period covers only part of the bucket."""
     lost: int | None
     """Units that dropped off after `step`; null if the request has no `step`."""
+    between: BetweenRecord | None
+    """The rate between two steps; null if the request has no `fromStep`."""
 
 
 class TrendRecord(HeadRecord):
@@ -71,6 +102,7 @@ def read_trend(runner: FunnelQueryRunner, context: QueryContext, query: TrendQue
     """
     if query.step is not None:
         check_step(context.definition, query.step)
+    pair = query.pair(context.definition)
     query, edges, result = _fetch_trend(runner, context, query)
     rows = {row["bucket"]: row for row in result.rows}
     return TrendRecord(
@@ -79,7 +111,7 @@ def read_trend(runner: FunnelQueryRunner, context: QueryContext, query: TrendQue
         timezone=query.timezone,
         note=None if context.definition.enters_once else _NOTE,
         data=[
-            _bucket(context, start_ms, end_ms, rows.get(start_ms), query.step)
+            _bucket(context, start_ms, end_ms, rows.get(start_ms), query.step, pair)
             for start_ms, end_ms in pairwise(edges)
         ],
     )
@@ -104,14 +136,14 @@ def _fetch_trend(
     if start_ms is not None and end_ms is not None:
         query = query.fitting(start_ms, end_ms - 1)
         edges = query.edges(start_ms, end_ms - 1, "The period")
-        return query, edges, _entries(runner, context, edges, query.step)
+        return query, edges, _entries(runner, context, edges, query)
     first_ms, now_ms = context.profile.first_event_ms, context.params.evaluated_at_ms
     if first_ms is None:
         return query, [], empty_result(context)
     enters_once = context.definition.enters_once
     history = query.edges_or_none(first_ms, now_ms) if enters_once else None
     if history is not None:
-        result = _entries(runner, context, history, query.step)
+        result = _entries(runner, context, history, query)
         rows = _after_last_pause(result)
         edges = history[bisect_left(history, rows[0]["bucket"]) :] if rows else []
         return query, edges, result
@@ -125,7 +157,7 @@ def _fetch_trend(
     query = query.fitting(rows[0]["first_ms"], now_ms)
     edges = query.edges(rows[0]["first_ms"], now_ms, "The time from the first entry to now")
     earlier = min(edges[0], 0) - 1  # The start of a bucket for entries before the last pause.
-    result = _entries(runner, context, [earlier, *edges], query.step)
+    result = _entries(runner, context, [earlier, *edges], query)
     buckets = [row["bucket"] for row in result.rows if row["bucket"] != earlier]
     edges = edges[bisect_left(edges, buckets[0]) :] if buckets else []
     return query, edges, QueryResult(result.rows, years.provenance + result.provenance)
@@ -135,15 +167,18 @@ def _entries(
     runner: FunnelQueryRunner,
     context: QueryContext,
     edges: Sequence[int],
-    step: int | None = None,
+    query: TrendQuery | None = None,
 ) -> QueryResult:
     """Count units by the bucket of their entry. A visitor counts once in each bucket.
 
-    step: the step whose loss to count.
+    query: says what else to count of them.
     """
     starts = edges[:-1]
+    step = None if query is None else query.step
+    pair = None if query is None else query.pair(context.definition)
     return runner.fetch(
-        context, lambda profile: trend(context.counted(profile, edges_ms=starts), starts, step)
+        context,
+        lambda profile: trend(context.counted(profile, edges_ms=starts), starts, step, pair),
     )
 
 
@@ -175,6 +210,7 @@ def _bucket(
     end_ms: int,
     row: Mapping[str, Any] | None,
     step: int | None,
+    pair: tuple[int, int] | None,
 ) -> TrendBucketRecord:
     params, window_s = context.params, context.definition.window_s
     is_cut = (
@@ -190,4 +226,18 @@ def _bucket(
         maturing=window_s is None or params.evaluated_at_ms <= last_entry_ms + window_s * 1000,
         partial=is_cut,
         lost=None if step is None else row["lost"] if row else 0,
+        between=None if pair is None else _between(row),
+    )
+
+
+def _between(row: Mapping[str, Any] | None) -> BetweenRecord:
+    names = ("reached_from", "reached_to", "settled_from", "settled_to")
+    reached, continued, settled, settled_continued = (row[name] if row else 0 for name in names)
+    return BetweenRecord(
+        reached=reached,
+        continued=continued,
+        conversion_rate=rate(continued, reached),
+        settled=settled,
+        settled_continued=settled_continued,
+        settled_rate=rate(settled_continued, settled),
     )

@@ -12,7 +12,7 @@ from math import log
 from typing import Annotated, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from pydantic import field_validator, model_validator
+from pydantic import MISSING, field_validator, model_validator
 
 from penstock.base.calendar import period_before
 from penstock.base.clock import iso
@@ -380,6 +380,8 @@ def _loss(
 
 def _gap_words(steps: Sequence[StepRecord], step: int) -> str:
     """Describe the gap between a step and the next."""
+    if steps[0].row_count is not MISSING:  # Steps count in any order.
+        return f"from {step} to {step + 1} steps done"
     before, after = (_step_words(each) for each in steps[step - 1 : step + 1])
     return f"from {before} to {after}"
 

@@ -112,9 +112,9 @@ class View:
         """
         names = {info.alias or name for name, info in model.model_fields.items()}
         parameters = {
-            name: value
-            for name, value in self.request.query_params.items()
-            if name in names and (value != "" or name in _MAY_BE_EMPTY)
+            name: ",".join(filter(None, values))  # a form sends each box that is checked
+            for name, values in self._parameters.items()
+            if name in names and (any(values) or name in _MAY_BE_EMPTY)
         }
         try:
             query = model.model_validate(parameters)

@@ -1,12 +1,14 @@
 """Computes a report: assigns events to units, and counts all units."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import median
 from typing import Any
 
+from tests.funnels.reference.any_order import runs_in_any_order
+from tests.funnels.reference.breakdown import breakdown_values
 from tests.funnels.reference.history import Event, History
 from tests.funnels.reference.matching import (
     Json,
@@ -66,23 +68,39 @@ class Units:
         settled_at_ms: leave out units that are not settled at this time.
         """
         runs: dict[Unit, Run | None] = {
-            unit: counted_run(self.funnel, own, start_ms, end_ms)
+            unit: counted_run(self.runs(own), start_ms, end_ms)
             for unit, own in self.by_unit.items()
         }
         if self.funnel.counts_runs:
             runs = {
                 (visitor, run.entry.id): run
                 for visitor, own in self.by_unit.items()
-                for run in all_runs(self.funnel, own)
+                for run in self.runs(own)
                 if (start_ms is None or start_ms <= run.entry_ms)
                 and (end_ms is None or run.entry_ms < end_ms)
                 and run.passes
             }
-        return {
+        counted = {
             unit: run
             for unit, run in runs.items()
             if run is not None and (settled_at_ms is None or is_settled(self, run, settled_at_ms))
         }
+        for unit, run in counted.items():
+            self.break_down(self.history(unit), run)
+        return counted
+
+    def break_down(self, events: Sequence[UnitEvent], run: Run) -> None:
+        """Give a run the values of the breakdown, if they are not those of the entry."""
+        at = self.definition["breakdownAt"]
+        if at not in ("entry", 1) and run.values:
+            run.breakdown = breakdown_values(self.funnel, at, events, run)
+            run.values, run.by_agreement = run.breakdown.values, run.breakdown.by_agreement
+
+    def runs(self, events: Sequence[UnitEvent]) -> Iterator[Run]:
+        """All runs of a unit, in order of entry."""
+        if self.funnel.in_any_order:
+            return runs_in_any_order(self.funnel, events)
+        return all_runs(self.funnel, events)
 
     def history(self, unit: Unit) -> Sequence[UnitEvent]:
         """All events of a unit; of a run, all events of its visitor."""
@@ -160,6 +178,8 @@ def with_defaults(definition: Json, goals: Mapping[str, Json]) -> Json:
         "windowSeconds": window_seconds(definition),
         "equalTimes": definition.get("equalTimes", "proven"),
         "repeat": definition.get("repeat", False),
+        "order": definition.get("order", "given"),
+        "breakdownAt": definition.get("breakdownAt", "entry"),
         "steps": [
             {
                 "type": row["type"],
@@ -187,11 +207,12 @@ def window_seconds(definition: Json) -> int | None:
 
 def without_goal(match: Json, goals: Mapping[str, Json]) -> Json:
     """Return the match; a reference to a goal becomes the goal's match with the filters of both."""
-    filters = list(map(by_field, match.get("filters", [])))
+    filters = match.get("filters", [])
     if match["type"] != "Goal":
-        return {"type": match["type"], "value": match["value"], "filters": filters}
+        named = {"type": match["type"], "value": match["value"]}
+        return {**named, "filters": list(map(by_field, filters))}
     goal = goals[match["value"]]
-    return {**goal, "filters": [*map(by_field, goal.get("filters", [])), *filters]}
+    return {**goal, "filters": list(map(by_field, [*goal.get("filters", []), *filters]))}
 
 
 def funnel_of(definition: Json) -> Funnel:
@@ -204,7 +225,8 @@ def funnel_of(definition: Json) -> Funnel:
                 is_group=row["mode"] == "all_of",
                 is_diagnostic=row["diagnostic"],
                 is_exclusion=row["exclude"],
-                is_strict=row["strict"],
+                is_strict=bool(row["strict"]),
+                allows_nothing=row["strict"] == "all",
             )
             for position, row in enumerate(definition["steps"])
         ],
@@ -212,6 +234,7 @@ def funnel_of(definition: Json) -> Funnel:
         definition["countingUnit"] == "attempt",
         definition["equalTimes"] == "inStepOrder",
         definition["repeat"],
+        definition["order"] == "any",
         [partial(holds, item) for item in definition["entryFilters"]]
         + [partial(fails, item) for item in definition["internalTraffic"]],
     )
@@ -242,6 +265,17 @@ def unit_event(definition: Json, event: Event) -> UnitEvent:
             value_of(event, item["property"])
             for item in (*definition["entryFilters"], *definition["internalTraffic"])
         ),
+        is_sent=not is_app_open(event),
+    )
+
+
+def is_app_open(event: Event) -> bool:
+    """Whether Penstock recorded the event itself, when an app was opened."""
+    return bool(event.fields.get("link_method")) or (
+        (event.source, event.kind) == ("app", "event")
+        and event.name in ("install", "open")
+        and not event.session_id
+        and not event.client_event_id
     )
 
 
@@ -422,12 +456,17 @@ def aggregate(units: Units, counted: Mapping[Unit, Run], evaluated_at_ms: int) -
                     {
                         "option": option,
                         "count": sum(
-                            run.reached >= number and option in run.options[number - 1]
+                            len(run.options) >= number and option in run.options[number - 1]
                             for run in runs
                         ),
                     }
                     for option in range(row.size)
                 ],
+                **(
+                    {"rowCount": sum(bool(run.options[number - 1]) for run in runs)}
+                    if funnel.in_any_order
+                    else {}
+                ),
             }
             for number, row in enumerate(funnel.steps, start=1)
         ],

@@ -5,7 +5,7 @@ one for step 1 and one for later steps. Both are the event's time, unless that t
 whole second. In that case, the instant for later steps comes after everything else in the second.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,8 @@ class Row:
     """One entry of `steps`. position: its index in the list. size: number of its matches.
 
     is_exclusion: whether its events exclude units that await the next step. is_strict: whether
-    events of other steps exclude units that await this step.
+    events of other steps exclude units that await this step. allows_nothing: whether all events but
+    its own do.
     """
 
     position: int
@@ -31,6 +32,7 @@ class Row:
     is_diagnostic: bool
     is_exclusion: bool = False
     is_strict: bool = False
+    allows_nothing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +40,8 @@ class Funnel:
     """The parts of a definition that affect a single unit. window_ms: None if there is no limit.
 
     in_step_order: whether events of equal times count in the order of the steps. counts_runs:
-    whether every run of a visitor counts. conditions: those of the request on entry values; each
-    is about one of `UnitEvent.compared`.
+    whether every run of a visitor counts. in_any_order: whether steps count in any order.
+    conditions: those of the request on entry values; each is about one of `UnitEvent.compared`.
     """
 
     rows: Sequence[Row]
@@ -47,6 +49,7 @@ class Funnel:
     counts_attempts: bool
     in_step_order: bool = False
     counts_runs: bool = False
+    in_any_order: bool = False
     conditions: Sequence[Callable[[Value], bool]] = ()
 
     @property
@@ -64,7 +67,8 @@ class UnitEvent:
 
     number: its usable sequence number. is_invalid: whether the sequence property has an unusable
     value. satisfied: for each row, the positions of the matches that the event satisfies. values:
-    values of the breakdown properties. compared: values that the conditions are about.
+    values of the breakdown properties. compared: values that the conditions are about. is_sent:
+    False for an app open that Penstock recorded itself.
     """
 
     id: str
@@ -75,6 +79,7 @@ class UnitEvent:
     satisfied: tuple[tuple[int, ...], ...]
     values: tuple[Value, ...]
     compared: tuple[Value, ...] = ()
+    is_sent: bool = True
 
     @property
     def last_ms(self) -> int:
@@ -127,8 +132,10 @@ class UnitEvent:
         ):
             return True
         awaited = funnel.steps[reached]
-        return (
-            awaited.is_strict and self.is_required(funnel) and not self.satisfied[awaited.position]
+        if self.satisfied[awaited.position]:
+            return False
+        return (awaited.is_strict and self.is_required(funnel)) or (
+            awaited.allows_nothing and self.is_sent
         )
 
 
@@ -164,12 +171,14 @@ class Run:
     """The progress of a unit after one entry.
 
     began: the events that filled step 1. values: the cohort. passes: whether its entry values meet
-    the conditions of the request. by_agreement: whether the order of
-    several first events was unknown. done_ms: when each step was completed. options: for each
-    completed step, the matches that count. accepted: events after the entry that fulfilled part of
+    the conditions of the request. by_agreement: whether the order of several first events was
+    unknown. done_ms: when each step was completed. options: for each completed step, the matches
+    that count; in any order, for each step. accepted: events after the entry that fulfilled part of
     a step. excluded_by: the event that excluded the unit, if any. assumed: accepted events whose
     order is not proven. ended: position of the event that completed or excluded the run; None if
-    only the end of its window ends it. others: the runs of a visitor's other entries.
+    only the end of its window ends it. others: the runs of a visitor's other entries. served: the
+    accepted events, with the step of each. breakdown: the values of a breakdown that is not by the
+    entry.
     """
 
     entry: UnitEvent
@@ -186,6 +195,8 @@ class Run:
     assumed: list[UnitEvent] = field(default_factory=list)
     ended: Position | None = None
     others: list["Run"] = field(default_factory=list)
+    served: list[tuple[int, UnitEvent]] = field(default_factory=list)
+    breakdown: Any = None
 
     @property
     def is_excluded(self) -> bool:
@@ -200,18 +211,16 @@ class Run:
         return len(self.done_ms)
 
 
-def counted_run(
-    funnel: Funnel, events: Sequence[UnitEvent], start_ms: int | None, end_ms: int | None
-) -> Run | None:
+def counted_run(runs: Iterable[Run], start_ms: int | None, end_ms: int | None) -> Run | None:
     """Return the run that counts for a unit; None if it has no entry in the period that passes the
     filters of the request.
 
     An attempt enters once. For a visitor, the entry that leads furthest counts; if several do, one
-    that is not excluded, and the earliest of those.
+    that is not excluded, and the earliest of those. runs: all runs of the unit, in order of entry.
     """
     inside = [
         run
-        for run in all_runs(funnel, events)
+        for run in runs
         if (start_ms is None or start_ms <= run.entry_ms)
         and (end_ms is None or run.entry_ms < end_ms)
         and run.passes
@@ -321,7 +330,14 @@ def begin(
         compared = agreed([rival.compared for rival in rivals])
     passes = all(holds(value) for holds, value in zip(funnel.conditions, compared, strict=True))
     began = list(parts.values())
-    return Run(entry, began, values, passes, not is_ordered, [entry.at_ms], [set(parts)])
+    run = Run(entry, began, values, passes, not is_ordered, [entry.at_ms], [set(parts)])
+    run.served = [(1, event) for event in unique(began) if event is not entry] + [(1, entry)]
+    return run
+
+
+def unique(events: Sequence[UnitEvent]) -> list[UnitEvent]:
+    """The events without repetitions: one may fill several parts."""
+    return list({event.id: event for event in events}.values())
 
 
 def agreed(values: Sequence[tuple[Value, ...]]) -> tuple[Value, ...]:
@@ -381,6 +397,7 @@ def follow(funnel: Funnel, events: Sequence[UnitEvent], run: Run) -> None:
             return
         else:
             run.accepted.append(event)
+            run.served.append((run.reached + 1, event))
             if not is_proven:
                 run.assumed.append(event)
             used.append(event)
@@ -550,6 +567,8 @@ def conflicts(funnel: Funnel, events: Sequence[UnitEvent], run: Run, position: i
     For an attempt, these are all step events inside the window; for a visitor, only accepted
     events. All of them are proven to come after the entry.
     """
+    if run.breakdown is not None:
+        return bool(run.breakdown.conflicts[position])
     entry = Position(run.entry.start, run.entry)
     later: Sequence[UnitEvent] = run.accepted
     if funnel.counts_attempts:
@@ -561,6 +580,8 @@ def conflicts(funnel: Funnel, events: Sequence[UnitEvent], run: Run, position: i
             and not is_late(funnel, run, event)
         ]
     later = [event for event in later if Position(event.end, event).proves(entry)]
+    if funnel.in_any_order:
+        later = [event for event in later if event.at_ms != run.entry_ms]
     values = {event.values[position] for event in later} - {None}
     return run.values[position] is not None and bool(values - {run.values[position]})
 

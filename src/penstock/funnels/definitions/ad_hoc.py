@@ -5,14 +5,21 @@ Source: funnel semantics, "Filters of a question" and "Settled".
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from pydantic import MISSING
+from pydantic import MISSING, BeforeValidator
 
 from penstock.base.errors import Fault
 from penstock.funnels.definitions.builtins import cohort_of
 from penstock.funnels.definitions.matches import load_filters
-from penstock.funnels.definitions.model import MAX_COHORTS, Definition, Filter
+from penstock.funnels.definitions.model import (
+    ENTRY,
+    FIRST,
+    LAST,
+    MAX_COHORTS,
+    Definition,
+    Filter,
+)
 from penstock.funnels.definitions.schema import (
     SavedDefinition,
     SavedFilter,
@@ -34,8 +41,9 @@ class AdHocChanges:
     breakdown: keys instead of the saved ones; None to keep those. filters: conditions on the event
     with which a unit enters; None if none were sent. window: length such as `30m`, `12h` or `45d`;
     None to keep the saved one. settled: whether to count only units whose window has ended.
-    segment: ID of a segment, whose filters apply like `filters`. internal: whether to count
-    internal traffic.
+    breakdown_at: the event that gives the values, instead of the saved one: `entry`, `first`,
+    `last` or the number of a step; None to keep the saved one. segment: ID of a segment, whose
+    filters apply like `filters`. internal: whether to count internal traffic.
     """
 
     breakdown: tuple[str, ...] | None = None
@@ -44,6 +52,7 @@ class AdHocChanges:
     settled: bool = False
     segment: str | None = None
     internal: bool = False
+    breakdown_at: str | int | None = None
 
     def change(
         self,
@@ -73,10 +82,19 @@ class AdHocChanges:
             breakdown_properties=definition.breakdown_properties
             if self.breakdown is None
             else self.breakdown,
+            breakdown_at=definition.breakdown_at
+            if self.breakdown_at is None
+            else ENTRY
+            if self.breakdown_at == 1
+            else self.breakdown_at,
             window_s=definition.window_s if self.window is None else window_seconds(self.window),
             entry_filters=filters,
             internal_traffic=internal_traffic,
         )
+        try:
+            check_step(changed.breakdown_at, len(changed.steps))
+        except RuleBroken as error:
+            faults.append(Fault("breakdownAt", error.code, error.message))
         if self.settled and changed.window_s is None:
             message = (
                 "This funnel has no conversion window, so its units never settle. Leave out "
@@ -97,6 +115,9 @@ class AdHocChanges:
         changed: dict[str, Any] = {}
         if self.breakdown is not None:
             changed["breakdown_properties"] = list(self.breakdown)
+        if self.breakdown_at is not None:
+            at = self.breakdown_at
+            changed["breakdown_at"] = None if at in (ENTRY, 1) else at
         if self.window is not None:
             changed |= {
                 "conversion_window": read_window(self.window),
@@ -119,6 +140,28 @@ class AdHocChanges:
 
 
 NO_CHANGES = AdHocChanges()
+
+
+def read_breakdown_at(at: Any) -> Any:
+    """Return the event that gives the values of a breakdown. Raises RuleBroken for other input."""
+    is_number = isinstance(at, int) and not isinstance(at, bool)
+    if not is_number and at not in (ENTRY, FIRST, LAST):
+        raise RuleBroken("not_one_of", "Must be entry, first, last or the number of a step.")
+    return at
+
+
+BreakdownAt = Annotated[Literal["entry", "first", "last"] | int, BeforeValidator(read_breakdown_at)]
+
+
+def check_step(at: str | int, steps: int) -> None:
+    """Check the event that gives the values of a breakdown. Raises RuleBroken for a step that the
+    funnel does not have. steps: number of its steps.
+    """
+    if isinstance(at, int) and not 1 <= at <= steps:
+        raise RuleBroken(
+            "out_of_range",
+            f"Must be entry, first, last or the number of a step, 1 to {steps}.",
+        )
 
 
 def read_window(text: str) -> SavedWindow:

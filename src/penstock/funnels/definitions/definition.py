@@ -7,7 +7,7 @@ from penstock.base.errors import Conflict, Fault
 from penstock.funnels.definitions.builtins import COHORT, cohort_of
 from penstock.funnels.definitions.cost import cost_fault, row_costs
 from penstock.funnels.definitions.matches import resolve_match
-from penstock.funnels.definitions.model import Definition, GoalUse, Match, Row
+from penstock.funnels.definitions.model import ENTRY, Definition, GoalUse, Match, Row
 from penstock.funnels.definitions.schema import (
     GOAL,
     GoalRecord,
@@ -84,6 +84,8 @@ def resolve(
         window_s=definition.window_s,
         in_step_order=definition.equal_times is not None,
         repeat=definition.repeat,
+        in_any_order=definition.order is not None,
+        breakdown_at=definition.breakdown_at or ENTRY,
         attempt_keys=definition.attempt_keys,
         sequence_property=definition.sequence_property,
         breakdown_properties=tuple(definition.breakdown_properties),
@@ -110,7 +112,8 @@ def _row(
         all_of=step.mode is not None,
         diagnostic=step.diagnostic,
         exclude=step.exclude,
-        strict=step.strict,
+        strict=bool(step.strict),
+        strict_all=step.strict == "all",
         saved_as=(step.type, step.value),
         name=step.name,
     )

@@ -19,6 +19,11 @@ from penstock.funnels.definitions.builtins import (
 from penstock.funnels.definitions.operands import Regex
 from penstock.funnels.definitions.operators import Comparison
 
+ENTRY, FIRST, LAST = "entry", "first", "last"
+"""Events that give the values of a breakdown, beside those of a step with a number: the entry, or
+the first or last accepted event that has the property.
+"""
+
 
 class CountingUnit(StrEnum):
     VISITOR = "visitor"
@@ -63,6 +68,17 @@ class Match:
     def accepts_any_name(self) -> bool:
         return self.type is MatchType.EVENT and self.value == ANY_NAME
 
+    @property
+    def is_pattern(self) -> bool:
+        """Whether the match accepts more than one name."""
+        return self.accepts_any_name or (self.type is MatchType.PAGEVIEW and "*" in self.value)
+
+
+def overlap(match: Match, other: Match) -> bool:
+    """Whether one event may satisfy both matches, as far as their names show."""
+    has_pattern = match.is_pattern or other.is_pattern
+    return match.type is other.type and (has_pattern or match.value == other.value)
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -70,7 +86,7 @@ class Row:
 
     matches: the row's own match first, then the matches of its `or` rows in order.
     exclude: a match excludes the units that await the next step. strict: for a required step: an
-    event of another step excludes the units that await it.
+    event of another step excludes the units that await it. strict_all: so does any other event.
     saved_as: type and value in the saved definition, before a goal was replaced by its match or a
     page path was normalised. name: the row's own name, for people; it never affects what is counted
     or stored.
@@ -81,6 +97,7 @@ class Row:
     diagnostic: bool = False
     exclude: bool = False
     strict: bool = False
+    strict_all: bool = False
     saved_as: tuple[str, str] | None = None
     name: str | None = field(default=None, compare=False, repr=False)
 
@@ -123,7 +140,9 @@ class Definition:
     internal_traffic: an event that passes any of these filters does not count as an entry.
     in_step_order: whether events with equal times count in the order of the steps, unless numbers
     prove another order (visitor funnels only). repeat: whether every run of a visitor is a unit
-    (visitor funnels with a window only).
+    (visitor funnels with a window only). in_any_order: whether steps count in any order.
+    breakdown_at: the event that gives the values of the breakdown: one of the constants above, or
+    the number of a step from 2.
     """
 
     rows: tuple[Row, ...]
@@ -137,6 +156,8 @@ class Definition:
     internal_traffic: tuple[Filter, ...] = ()
     in_step_order: bool = False
     repeat: bool = False
+    in_any_order: bool = False
+    breakdown_at: str | int = ENTRY
 
     @property
     def unit_word(self) -> str:
@@ -199,6 +220,36 @@ class Definition:
         return tuple(row for row in self.rows if row.required)
 
     @property
+    def is_by_entry(self) -> bool:
+        """Whether units are broken down by the values of their entry, if at all."""
+        return self.breakdown_at == ENTRY or not self.breakdown_properties
+
+    @property
+    def value_rows(self) -> tuple[Row, ...]:
+        """The rows whose events give the values of the breakdown."""
+        if self.is_by_entry:
+            return self.entry_rows
+        is_one_step = isinstance(self.breakdown_at, int) and not self.in_any_order
+        number = self.breakdown_at if isinstance(self.breakdown_at, int) else 0
+        return self.steps[number - 1 : number] if is_one_step else self.steps
+
+    @property
+    def has_shared_events(self) -> bool:
+        """Whether an event may match several steps, as far as names show."""
+        return any(
+            overlap(match, other)
+            for at, step in enumerate(self.steps)
+            for later in self.steps[at + 1 :]
+            for match in step.matches
+            for other in later.matches
+        )
+
+    @property
+    def entry_rows(self) -> tuple[Row, ...]:
+        """The rows with whose events a unit can enter: step 1, or each step in any order."""
+        return self.steps if self.in_any_order else self.steps[:1]
+
+    @property
     def max_readings(self) -> int:
         """Maximum number of readings of events with equal times: in step order, one for each step
         after the first.
@@ -211,14 +262,21 @@ class Definition:
         return any(row.exclude or row.strict for row in self.rows)
 
     @property
+    def reads_all_events(self) -> bool:
+        """Whether events that match no row can affect a unit."""
+        return any(row.strict_all for row in self.rows)
+
+    @property
     def diagnostics(self) -> tuple[Row, ...]:
         """The diagnostic rows, in order."""
         return tuple(row for row in self.rows if row.diagnostic)
 
     @property
     def has_options(self) -> bool:
-        """Whether any step has several matches, so reaching it does not say which one matched."""
-        return any(len(step.matches) > 1 for step in self.steps)
+        """Whether the number of completed steps does not say which matches counted: a step has
+        several, or steps count in any order.
+        """
+        return self.in_any_order or any(len(step.matches) > 1 for step in self.steps)
 
     @property
     def read_properties(self) -> list[str]:

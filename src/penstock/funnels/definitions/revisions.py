@@ -146,7 +146,8 @@ def _changes_of_row(before: _NumberedRow, after: _NumberedRow) -> Iterator[str]:
         needs = "all of its parts, in any order" if new.mode else "any one of its options"
         yield f"{label} now needs {needs}"
     if old.strict != new.strict:
-        yield f"{label} is {'now' if new.strict else 'no longer'} strict"
+        allows_nothing = ": nothing else may lie before it" if new.strict == "all" else ""
+        yield f"{label} is {'now' if new.strict else 'no longer'} strict{allows_nothing}"
     if old.name != new.name:
         yield f"{label}: name {_key(old.name)} -> {_key(new.name)}"
     yield from _list_changes(f"{label}: filter", old.filters, new.filters, filter_in_words)
@@ -165,16 +166,25 @@ def _setting_changes(old: SavedDefinition, new: SavedDefinition) -> Iterator[str
     yield from _list_changes(
         "Breakdown property", old.breakdown_properties, new.breakdown_properties, _cut
     )
+    if old.breakdown_at != new.breakdown_at:
+        yield f"Breakdown by the values of {_values_at(old)} -> {_values_at(new)}"
     if old.equal_times != new.equal_times:
         rule = "count in step order" if new.equal_times else "prove no order"
         yield f"Events with equal times now {rule}"
     if old.repeat != new.repeat:
         yield "Counts every run of a visitor" if new.repeat else "Counts each visitor once"
+    if old.order != new.order:
+        yield f"Steps count in {'any' if new.order else 'the given'} order"
     before, after = window_of(old), window_of(new)
     if before != after:
         yield f"Conversion window {before} -> {after}"
     elif old.conversion_window != new.conversion_window:
         yield f"Conversion window is written differently: {after}"
+
+
+def _values_at(definition: SavedDefinition) -> str:
+    at = definition.breakdown_at
+    return f"step {at}" if isinstance(at, int) else f"the {at or 'entry'} event"
 
 
 def _list_changes(

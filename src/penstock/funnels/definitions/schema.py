@@ -201,8 +201,8 @@ class SavedStep(SavedMatch):
     diagnostic: bool
     exclude: Annotated[bool, Field(exclude_if=not_)] = False
     """An exclusion row. Present only if true."""
-    strict: Annotated[bool, Field(exclude_if=not_)] = False
-    """A strict step. Present only if true."""
+    strict: Annotated[bool | Literal["all"], Field(exclude_if=not_)] = False
+    """A strict step. Present only if it is true or all."""
     name: Annotated[str | None, Field(exclude_if=not_)] = None
     """Present only if the row has a name."""
 
@@ -242,6 +242,10 @@ class SavedDefinition(Record):
     """Present only if it is inStepOrder."""
     repeat: Annotated[bool, Field(exclude_if=not_)] = False
     """Every run counts. Present only if true."""
+    order: Annotated[Literal["any"] | None, Field(exclude_if=not_)] = None
+    """Present only if it is any."""
+    breakdown_at: Annotated[Literal["first", "last"] | int | None, Field(exclude_if=not_)] = None
+    """The event that gives the values of the breakdown, if it is not the entry."""
 
     @property
     def unit_word(self) -> str:

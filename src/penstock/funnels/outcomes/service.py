@@ -131,6 +131,8 @@ class OutcomeService:
             return DirectReason.TOUCHES
         if definition.reads_visitors:
             return DirectReason.VISITORS
+        if not definition.is_by_entry:
+            return DirectReason.BREAKDOWN_AT
         if not is_storable(definition):
             return DirectReason.TOO_MANY_MATCHES
         if not self._cache.is_storable(subject.outcome):
@@ -256,6 +258,8 @@ def _subject_of(context: QueryContext) -> Subject:
 
 def _reason_for_request(context: QueryContext) -> DirectReason:
     """Return why the rows of the saved definition cannot answer the query."""
+    if not context.definition.is_by_entry:
+        return DirectReason.BREAKDOWN_AT
     with_internal_traffic = replace(context.definition, internal_traffic=())
     if _is_answered_by_rows(replace(context, definition=with_internal_traffic)):
         return DirectReason.INTERNAL_TRAFFIC

@@ -140,6 +140,8 @@ def _open_window_notes(definition: Definition, open_windows: int) -> Iterator[No
 
 def _remarks(definition: Definition, gaps: Iterable[Gap], open_windows: int) -> Iterator[Note]:
     """Yield notes about the response that do not make it incomplete."""
+    if not definition.is_by_entry:
+        yield Note(NoteCode.BREAKDOWN_AT, _breakdown_words(definition))
     if open_windows and definition.window_s is None:
         yield Note(NoteCode.NO_WINDOW, "No conversion window: unfinished visitors stay pending.")
     texts = (
@@ -148,6 +150,17 @@ def _remarks(definition: Definition, gaps: Iterable[Gap], open_windows: int) -> 
         if gap.note and gap.dismissed_at_ms is not None
     )
     yield from (Note(NoteCode.DISMISSED_GAP, text) for text in dict.fromkeys(texts))
+
+
+def _breakdown_words(definition: Definition) -> str:
+    """Say which event gives the values of the cohorts, and what follows for their rates."""
+    at = definition.breakdown_at
+    if not isinstance(at, int):
+        return f"Cohorts are by the {at} accepted event that has the property, not by the entry."
+    return (
+        f"Cohorts are by the values at step {at}, not at the entry. The rates of a cohort are over "
+        f"units that reached step {at}; Unknown also contains units that did not."
+    )
 
 
 def _run_notes(gaps: Iterable[Gap], params: QueryParams, definition: Definition) -> Iterator[Note]:

@@ -89,6 +89,34 @@ def check_step(definition: Definition, step: int) -> None:
         raise unfit_parameters({"step": f"Must be less than {n}: this funnel has {n} steps."})
 
 
+def check_pair(
+    definition: Definition, names: tuple[str, str], first: int | None, last: int | None
+) -> tuple[int, int] | None:
+    """Return a requested pair of steps, or None if none is requested.
+
+    names: the parameters of both steps. Raises Malformed unless both are sent or none, and the
+    second is a later step of the funnel.
+    """
+    if first is None and last is None:
+        return None
+    if first is None or last is None:
+        earlier, later = names
+        missing = earlier if first is None else later
+        message = f"Send {earlier} and {later} together. {earlier} is the earlier step."
+        raise unfit_parameters({missing: message})
+    n = len(definition.steps)
+    faults = {
+        name: f"This funnel has {n} steps."
+        for name, step in zip(names, (first, last), strict=True)
+        if step > n
+    }
+    if not faults and last <= first:
+        faults = {names[1]: f"Must be a later step than {names[0]}."}
+    if faults:
+        raise unfit_parameters(faults)
+    return first, last
+
+
 def unfit_parameters(messages: Mapping[str, str], *others: Fault) -> Malformed:
     """Return the error for well-formed query parameters that do not fit the funnel.
 

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import MISSING
+
 from penstock.funnels.definitions.ad_hoc import NO_CHANGES
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.schema import (
@@ -67,6 +69,9 @@ def head_of(context: QueryContext, provenance: Provenance) -> dict[str, Any]:
         "goals": context.definition.goals,
         "counting_unit": context.definition.counting_unit,
         "repeat": context.definition.repeat,
+        "breakdown_at": MISSING
+        if context.definition.is_by_entry
+        else context.definition.breakdown_at,
         "evaluated_at": context.params.evaluated_at_ms,
         "computed_at": provenance.computed_at_ms,
         "served_from": provenance.served_from,

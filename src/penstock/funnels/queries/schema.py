@@ -7,6 +7,7 @@ from operator import not_
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    MISSING,
     AfterValidator,
     Field,
     JsonValue,
@@ -16,9 +17,12 @@ from pydantic import (
     field_validator,
 )
 
+from penstock.base.patterns import is_integer
 from penstock.base.scalar import Scalar
-from penstock.funnels.definitions.ad_hoc import AdHocChanges, window_seconds
-from penstock.funnels.definitions.filters import check_breakdown_field
+from penstock.funnels.definitions.ad_hoc import AdHocChanges, BreakdownAt, window_seconds
+from penstock.funnels.definitions.filters import (
+    check_breakdown_field,
+)
 from penstock.funnels.definitions.model import CountingUnit
 from penstock.funnels.definitions.schema import (
     MAX_FILTERS,
@@ -81,6 +85,10 @@ class AdHocQuery(PeriodQuery):
             "separated by commas. A name with a comma stands in double quotes. Empty: none."
         ),
     ] = None
+    breakdown_at: Annotated[BreakdownAt, WithJsonSchema({"type": "string"})] | None = None
+    """The event that gives the values of the breakdown, instead of the saved one: entry, first or
+    last (the first or last accepted event that has the property), or the number of a step.
+    """
     filters: Annotated[
         tuple[SavedFilter, ...] | None,
         WithJsonSchema({"type": "string", "contentMediaType": "application/json"}),
@@ -119,6 +127,11 @@ class AdHocQuery(PeriodQuery):
             raise RuleBroken("repeated", "Name each property only once.")
         return tuple(keys)
 
+    @field_validator("breakdown_at", mode="before")
+    @classmethod
+    def _read_step(cls, text: Any) -> Any:
+        return int(text) if is_integer(str(text)) else text
+
     @field_validator("filters", mode="before")
     @classmethod
     def _read_filters(cls, text: Any) -> tuple[SavedFilter, ...]:
@@ -145,7 +158,13 @@ class AdHocQuery(PeriodQuery):
     def ad_hoc(self) -> AdHocChanges:
         """Changes of the saved definition for this query."""
         return AdHocChanges(
-            self.breakdown, self.filters, self.window, self.settled, self.segment, self.internal
+            self.breakdown,
+            self.filters,
+            self.window,
+            self.settled,
+            self.segment,
+            self.internal,
+            self.breakdown_at,
         )
 
     def selection(self) -> Selection:
@@ -218,6 +237,7 @@ class NoteCode(StrEnum):
     FUTURE_EVENTS = "future_events"
     RUNS_SHIFT = "runs_shift"
     EQUAL_TIMES = "equal_times"
+    BREAKDOWN_AT = "breakdown_at"
 
 
 class CoverageRecord(Record):
@@ -258,6 +278,7 @@ class DirectReason(StrEnum):
     """The reason why a response was computed from events instead of stored outcomes.
 
     AD_HOC: the query changes the saved definition in a way that stored outcomes cannot answer.
+    BREAKDOWN_AT: the cohorts are not by the values of the entry.
     INTERNAL_TRAFFIC: the query leaves out internal traffic, which stored outcomes contain.
     NOT_STORED: there are none yet. BUILDING: they are being built. BEHIND: they do not include all
     events yet.
@@ -266,6 +287,7 @@ class DirectReason(StrEnum):
     OFF = "off"
     PREVIEW = "preview"
     AD_HOC = "ad_hoc"
+    BREAKDOWN_AT = "breakdown_at"
     INTERNAL_TRAFFIC = "internal_traffic"
     VISITOR_FUNNEL = "visitor_funnel"
     VISITOR_KEY = "visitor_key"
@@ -290,6 +312,7 @@ class AskedRecord(Record):
     """Parameters of a request that replace parts of the saved definition; null if not sent."""
 
     breakdown: list[str] | None
+    breakdown_at: str | int | None
     filters: list[SavedFilter] | None
     window: str | None
     settled: bool
@@ -312,6 +335,10 @@ class HeadRecord(Record):
     counting_unit: CountingUnit
     repeat: Annotated[bool, Field(exclude_if=not_)] = False
     """Every run of a visitor is a unit. Present only if true."""
+    breakdown_at: str | int | MISSING = MISSING
+    """The event that gives the values of the breakdown: first, last or the number of a step.
+    Present only if it is not the entry.
+    """
     evaluated_at: Iso
     """The time that the results describe, even if they were cached."""
     computed_at: Iso
@@ -329,8 +356,8 @@ class HeadRecord(Record):
     period: PeriodRecord
     website_id: str | None
     asked: AskedRecord | None
-    """`breakdown`, `filters`, `window`, `settled` and `segment` of the request, and what happened
-    to internal traffic; null if there is nothing to say.
+    """`breakdown`, `breakdownAt`, `filters`, `window`, `settled` and `segment` of the request, and
+    what happened to internal traffic; null if there is nothing to say.
     """
 
     def head(self) -> dict[str, Any]:

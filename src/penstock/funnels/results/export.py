@@ -7,6 +7,7 @@ sent once it is complete, so a slow reader does not occupy the engine.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import IO, Any
 
 from pydantic import BaseModel
@@ -117,6 +118,7 @@ def _figure_columns(definition: Definition) -> list[Column]:
     for step in range(1, len(definition.steps) + 1):
         counts = (f"step_{step}_{name}" for name in _STEP_FIGURES)
         columns += [Column(f"step_{step}_name", str), *map(Column, counts)]
+        columns += [Column(f"step_{step}_row_count")] * definition.in_any_order
     columns += _columns("", AggregateRecord, _FIGURES)
     for number in range(1, len(definition.diagnostics) + 1):
         row = f"diagnostic_{number}_"
@@ -188,8 +190,11 @@ def _figures(definition: Definition, row: Mapping[str, Any]) -> Figures:
     """
     tally = Tally.of_steps(row)
     columns: list[Any] = [tally.entered]
+    options = iter(row["options"])
     for step, counted in zip(definition.steps, tally.by_step(), strict=True):
         columns += [_name(identify(step)), *(getattr(counted, name) for name in _STEP_FIGURES)]
+        of_row = sum(islice(options, len(step.matches)))
+        columns += [of_row] * definition.in_any_order
     columns += (in_file(name, getattr(tally, name)) for name in _FIGURES)
     for diagnostic, units, events in zip(
         locate_diagnostics(definition),

@@ -30,14 +30,17 @@ def inactive_rows(definition: Definition, figures: AggregateRecord) -> list[int]
     diagnostic rows that counted nothing, and exclusion rows of gaps where no unit was excluded.
     """
     steps = {step.step: step for step in figures.steps}
-    without_events = {row.row for row in figures.diagnostics if not row.events}
-    return [
-        index
-        for index, row in enumerate(definition.rows)
-        if (row.required and not steps[_step_at(definition, index)].count)
-        or index in without_events
-        or (row.exclude and not steps[_step_at(definition, index)].excluded)
-    ]
+    inactive = {row.row for row in figures.diagnostics if not row.events}
+    for index, row in enumerate(definition.rows):
+        step = steps.get(_step_at(definition, index))
+        if step is None:
+            continue
+        counted, excluded = step.count, step.excluded
+        if definition.in_any_order:
+            counted, excluded = sum(option.count for option in step.options), figures.excluded
+        if (row.required and not counted) or (row.exclude and not excluded):
+            inactive.add(index)
+    return sorted(inactive)
 
 
 def exclusions_of_everybody(
@@ -47,7 +50,7 @@ def exclusions_of_everybody(
     reached. An event that matches both excludes.
     """
     for index, row in enumerate(definition.rows):
-        if not row.exclude:
+        if not row.exclude or definition.in_any_order:
             continue
         step = _step_at(definition, index)
         following = definition.steps[step]
@@ -134,6 +137,8 @@ def _message(definition: Definition, index: int, counts: _Counts, reason: Imposs
 def _effect(definition: Definition, index: int) -> str:
     row, step = definition.rows[index], _step_at(definition, index)
     label = _in_brackets(row)
+    if row.exclude and definition.in_any_order:
+        return f"the exclusion{label} excludes no {definition.unit_word}"
     if row.exclude:
         return f"the exclusion after step {step}{label} excludes no {definition.unit_word}"
     if row.diagnostic:

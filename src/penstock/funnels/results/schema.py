@@ -5,7 +5,7 @@ from enum import StrEnum
 from operator import not_
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import MISSING, AfterValidator, Field, field_validator, model_validator
 
 from penstock.base.paging import MAX_PAGE_SIZE, Page
 from penstock.base.table_files import TableFormat
@@ -40,6 +40,11 @@ class ResultsQuery(CohortQuery):
     missing values. The other numbers cover all cohorts.
     """
 
+    audience: bool = False
+    """true: also say how many of the period's visitors entered, and how many units internal
+    traffic, the segment and the filters left out. This takes additional time.
+    """
+
     def selection(self) -> Selection:
         return replace(
             super().selection(),
@@ -65,6 +70,7 @@ class ExportQuery(CohortQuery):
     sort: _Ignored = None
     order: _Ignored = None
     search: _Ignored = None
+    audience: _Ignored = None
 
 
 class PreviewIn(FunnelIn):
@@ -119,7 +125,7 @@ class StepRecord(Record):
     value: str
     name: RowName = None
     count: int
-    """Units that reached this step."""
+    """Units that reached this step; in any order, units that did at least this number of steps."""
     pending: int
     """Units that got no further and whose window is still open."""
     dropped_off: int
@@ -137,6 +143,8 @@ class StepRecord(Record):
     settled_from_previous: Rate | None
     """Share of the settled units that reached the step before."""
     options: list[OptionRecord]
+    row_count: int | MISSING = MISSING
+    """Units that did this step itself. Present only if the order is any."""
 
 
 class DiagnosticRecord(Record):
@@ -307,6 +315,30 @@ class ReportRecord(Record):
     data_quality: DataQualityRecord
 
 
+class LeftOutRecord(Record):
+    """Units that would have entered in the period without one of the choices, in all cohorts.
+
+    Each is counted alone, so a unit that two choices leave out counts in neither. null: the report
+    does not make this choice.
+    """
+
+    internal: int | None
+    segment: int | None
+    filters: int | None
+
+
+class AudienceRecord(Record):
+    """The visitors that a report counts, and the units that it leaves out."""
+
+    visitors: int
+    """Visitors with any event in the period on the websites, whatever the filters."""
+    entered: int
+    """Visitors of the counted units: those who entered, or of whose attempts one entered."""
+    share: Rate | None
+    """entered / visitors, to four decimals."""
+    left_out: LeftOutRecord
+
+
 class ResultsRecord(ReportRecord, HeadRecord):
     """A funnel report."""
 
@@ -316,3 +348,5 @@ class ResultsRecord(ReportRecord, HeadRecord):
     exclusions that let no unit pass.
     """
     coverage: CoverageRecord
+    audience: AudienceRecord | None = None
+    """null unless the request has `audience=true`."""

@@ -8,6 +8,7 @@ from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.provenance import head_of
 from penstock.funnels.queries.resolve import DraftFunnel
+from penstock.funnels.results.audience import read_audience
 from penstock.funnels.results.equal_times import equal_times_notes
 from penstock.funnels.results.impossible_rows import (
     exclusions_of_everybody,
@@ -42,7 +43,10 @@ def read_results(
 
     The period selects units by their entry. They may complete after the period.
     """
-    return report_of(runner, context)
+    report = report_of(runner, context)
+    if not query.audience:
+        return report
+    return report.model_copy(update={"audience": read_audience(runner, context)})
 
 
 def report_of(runner: FunnelQueryRunner, context: QueryContext) -> ResultsRecord:

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from pydantic import MISSING
+
 from penstock.base.scalar import Scalar, untagged
 from penstock.funnels.definitions.model import Definition, Row
 from penstock.funnels.results.schema import (
@@ -92,19 +94,23 @@ def _steps(
 ) -> Iterator[StepRecord]:
     """Yield the steps. option_counts: number of units for each option of each step."""
     required = [(index, step) for index, step in enumerate(definition.rows) if step.required]
-    options = iter(option_counts)
+    counts_of_options = iter(option_counts)
     for number, ((index, step), counted) in enumerate(
         zip(required, tally.by_step(), strict=True), start=1
     ):
+        options = [
+            OptionRecord(option=option, count=counted.count if step.all_of else count)
+            for option, count in enumerate(islice(counts_of_options, len(step.matches)))
+        ]
         yield StepRecord(
             step=number,
             row=index,
             **identify(step),
             **figures_of(counted, StepRecord),
-            options=[
-                OptionRecord(option=option, count=counted.count if step.all_of else count)
-                for option, count in enumerate(islice(options, len(step.matches)))
-            ],
+            options=options,
+            row_count=(
+                sum(option.count for option in options) if definition.in_any_order else MISSING
+            ),
         )
 
 

@@ -58,7 +58,7 @@ def _order_faults(rows: list[dict[str, Any]], required: int) -> Iterator[Fault]:
     for index, row in enumerate(rows):
         if _is_step(row):
             step, previous = step + 1, None
-            if step == 1 and row.get("strict") is True:
+            if step == 1 and row.get("strict") in (True, "all"):
                 yield Fault(
                     f"[{index}].strict",
                     "not_allowed",
@@ -80,6 +80,24 @@ def _order_faults(rows: list[dict[str, Any]], required: int) -> Iterator[Fault]:
                     "Add this match to its `or`.",
                 )
             previous = index
+
+
+def not_in_any_order(reason: str) -> str:
+    """Return the message for a field that a funnel in any order cannot have."""
+    return f"{reason}: steps count in any order. Leave it out, or set order to given."
+
+
+def any_order_faults(rows: list[Any]) -> Iterator[Fault]:
+    """Yield the faults of rows that need an order. rows: not yet validated."""
+    for index, row in enumerate(rows):
+        if not isinstance(row, dict) or not _is_step(row):
+            continue
+        if row.get("mode") is not None:
+            message = not_in_any_order("A group cannot be a step")
+            yield Fault(f"[{index}].mode", "not_allowed", message)
+        if row.get("strict") in (True, "all"):
+            message = not_in_any_order("A step cannot be strict")
+            yield Fault(f"[{index}].strict", "not_allowed", message)
 
 
 def identical_parts(parts: list[MatchIn], context: ValidationContext) -> Iterator[Fault]:

@@ -19,10 +19,11 @@ from pydantic import (
 )
 
 from penstock.base.errors import Fault
+from penstock.funnels.definitions.ad_hoc import BreakdownAt, check_step
 from penstock.funnels.definitions.builtins import COHORT, is_of_visitor
 from penstock.funnels.definitions.cost import cost_fault, read_step, row_costs
 from penstock.funnels.definitions.filters import AttemptKey, BreakdownField, OwnProperty
-from penstock.funnels.definitions.model import MAX_COHORTS, CountingUnit
+from penstock.funnels.definitions.model import ENTRY, MAX_COHORTS, CountingUnit
 from penstock.funnels.definitions.schema import (
     MatchIn,
     SavedDefinition,
@@ -33,7 +34,15 @@ from penstock.funnels.definitions.schema import (
     saved_filters,
 )
 from penstock.funnels.definitions.windows import MAX_WINDOW_S, UNIT_S, WindowUnit
-from penstock.funnels.saved.rows import MAX_ROWS, MAX_STEPS, MIN_STEPS, identical_parts, row_faults
+from penstock.funnels.saved.rows import (
+    MAX_ROWS,
+    MAX_STEPS,
+    MIN_STEPS,
+    any_order_faults,
+    identical_parts,
+    not_in_any_order,
+    row_faults,
+)
 from penstock.http.schema import (
     Input,
     Name,
@@ -92,9 +101,9 @@ class StepIn(MatchIn):
     """An exclusion row between two steps: a unit with a matching event after the step above, and
     before the step below, is excluded from all rates.
     """
-    strict: bool = False
+    strict: bool | Literal["all"] = False
     """For a step after the first: an event of another step between this step and the one before
-    excludes the unit.
+    excludes the unit. all: any event that does not match this step does.
     """
     mode: Literal["all_of"] | None = None
     """all_of: the row needs its own match and all `or` rows, in any order."""
@@ -105,9 +114,18 @@ class StepIn(MatchIn):
     def _check_or_even_if_absent(cls, row: Any) -> Any:
         return {"or": [], **row} if isinstance(row, dict) else row
 
+    @field_validator("strict", mode="before")
+    @classmethod
+    def _read_strict(cls, strict: Any) -> Any:
+        if strict != "all" and not isinstance(strict, bool):
+            raise RuleBroken("not_one_of", "Must be true, false or all.")
+        return strict
+
     @field_validator("exclude", "strict")
     @classmethod
-    def _check_kind(cls, is_set: bool, info: ValidationInfo[ValidationContext]) -> bool:
+    def _check_kind(
+        cls, is_set: bool | Literal["all"], info: ValidationInfo[ValidationContext]
+    ) -> bool | Literal["all"]:
         if is_set and info.data.get("diagnostic"):
             raise RuleBroken(
                 "not_allowed", "A diagnostic row never affects the counts. Drop one of the two."
@@ -177,6 +195,10 @@ class FunnelIn(Input):
     folder: Name | MISSING | None = MISSING
     """A folder of the list of funnels. null: in no folder. Left out of a replacement: unchanged."""
     counting_unit: CountingUnit = CountingUnit.VISITOR
+    order: Literal["given", "any"] = "given"
+    """any: a report counts how many of the steps were done, in whatever order. Any step can be the
+    entry. Not with groups, strict steps, `repeat`, `equalTimes` and `sequenceProperty`.
+    """
     attempt_properties: Annotated[
         list[AttemptKey] | None,
         limit_items(MAX_ATTEMPT_KEYS),
@@ -218,6 +240,11 @@ class FunnelIn(Input):
         ),
     ]
 
+    breakdown_at: BreakdownAt = "entry"
+    """The event that gives the values of breakdownProperties: the entry, the first or last accepted
+    event that has the property, or the number of a step.
+    """
+
     @model_validator(mode="before")
     @classmethod
     def _check_attempt_property_even_if_absent(cls, funnel: Any) -> Any:
@@ -250,6 +277,13 @@ class FunnelIn(Input):
             )
         if unit is CountingUnit.VISITOR and key is not None:
             raise RuleBroken("not_allowed", _ATTEMPTS_ONLY.format("attemptProperty"))
+        return key
+
+    @field_validator("sequence_property")
+    @classmethod
+    def _check_sequence_property(cls, key: str | None, info: ValidationInfo) -> str | None:
+        if key is not None and info.data.get("order") == "any":
+            raise RuleBroken("not_allowed", not_in_any_order("A sequence orders no steps here"))
         return key
 
     @field_validator("breakdown_properties", mode="wrap")
@@ -298,6 +332,8 @@ class FunnelIn(Input):
                 "Only for funnels that count visitors. Send a sequenceProperty to order the events "
                 "of an attempt.",
             )
+        if rule == "inStepOrder" and info.data.get("order") == "any":
+            raise RuleBroken("not_allowed", not_in_any_order("Steps have no order"))
         return rule
 
     @field_validator("repeat")
@@ -308,6 +344,8 @@ class FunnelIn(Input):
                 "not_allowed",
                 "Only for funnels that count visitors. Every attempt already counts.",
             )
+        if is_set and info.data.get("order") == "any":
+            raise RuleBroken("not_allowed", not_in_any_order("Each visitor counts once"))
         # A window that was refused is missing from `data` and has its own error.
         windows = ("conversion_window_seconds", "conversion_window")
         if is_set and all(info.data.get(name, 0) in (None, MISSING) for name in windows):
@@ -332,9 +370,21 @@ class FunnelIn(Input):
         # Check the cost first, because validating filters is expensive: the engine compiles their
         # regexes.
         costs = row_costs([read_step(row) for row in rows[:MAX_ROWS]], info.context.goals)
+        faults = list(row_faults(rows))
+        if info.data.get("order") == "any":
+            faults += any_order_faults(rows)
         if (too_costly := cost_fault(costs, "")) is not None:
-            raise RulesBroken([*row_faults(rows), too_costly])
-        return collect_faults(list(row_faults(rows)), rows[:MAX_ROWS], validate, StepIn)
+            raise RulesBroken([*faults, too_costly])
+        return collect_faults(faults, rows[:MAX_ROWS], validate, StepIn)
+
+    @field_validator("breakdown_at")
+    @classmethod
+    def _check_breakdown_at(cls, at: str | int, info: ValidationInfo) -> str | int:
+        # Invalid steps are missing from `data` and have errors.
+        rows: list[StepIn] | None = info.data.get("steps")
+        if rows is not None:
+            check_step(at, sum(not (row.diagnostic or row.exclude) for row in rows))
+        return at
 
     @field_validator("steps")
     @classmethod
@@ -364,6 +414,8 @@ class FunnelIn(Input):
             attempt_properties=[] if is_single else keys,
             conversion_window_seconds=MISSING if window is not None else self._window_s(),
             equal_times=None if self.equal_times == "proven" else self.equal_times,
+            order=None if self.order == "given" else self.order,
+            breakdown_at=None if self.breakdown_at in (ENTRY, 1) else self.breakdown_at,
         )
 
     def _window_s(self) -> int | None:

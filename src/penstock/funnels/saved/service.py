@@ -123,7 +123,7 @@ class FunnelService(NamedRecords[FunnelRecord]):
         if changes.filters or of_segment:
             goals = self._goals(workspace_id, saved)
             costs = row_costs(saved.steps, {name: goal.match for name, goal in goals.items()})
-            entries = len(definition.steps[0].matches)
+            entries = sum(len(row.matches) for row in definition.entry_rows)
             costs.append(MatchCost("filters", filter_units(changes.filters or (), entries)))
             costs.append(MatchCost("segment", filter_units(of_segment, entries)))
             field = "filters" if changes.filters else "segment"

@@ -1,6 +1,7 @@
 """Cohorts of units: their entry values as hashes and as strings, and the cohort filter."""
 
 from penstock.base.scalar import COMPOSITE, Scalar, tagged, value_hash
+from penstock.funnels.definitions.model import FIRST, LAST
 from penstock.funnels.statements.events import (
     name_scope,
     period_scope,
@@ -18,7 +19,8 @@ from penstock.funnels.statements.sources import all_events, event_scope, joined_
 
 
 def entry_values(plan: Plan) -> str:
-    """Return all combinations of values in the events of the period that match step 1.
+    """Return all combinations of values in the events that give the values of the breakdown: those
+    of the period that may be an entry, or those of other steps.
 
     Columns: value (combined hash), keys (a hash each), texts (tagged texts).
     """
@@ -31,7 +33,9 @@ def entry_values(plan: Plan) -> str:
     )
     known = ", ".join(f"any(key_{j}) AS key_{j}, any(text_{j}) AS text_{j}" for j in numbers)
     keys, texts = ([f"{column}_{j}" for j in numbers] for column in ("key", "text"))
-    starts = " OR ".join(match_condition(match, plan) for match in plan.steps[0].row.matches)
+    starts = " OR ".join(
+        match_condition(match, plan) for row in plan.definition.value_rows for match in row.matches
+    )
     events = joined_events(plan) if plan.definition.reads_visitors else all_events(plan)
     return f"""
     SELECT value, [{", ".join(keys)}] AS keys,
@@ -40,8 +44,24 @@ def entry_values(plan: Plan) -> str:
         SELECT {combine_hashes(keys)} AS value, {known}
         FROM (SELECT {read} FROM {events}
               WHERE {event_scope(plan)} AND {name_scope(plan)} AND ({starts})
-                AND {period_scope(plan)})
+                AND {period_scope(plan) if plan.definition.is_by_entry else "1"})
         GROUP BY value)"""
+
+
+def texts_join(plan: Plan, source: str) -> tuple[str, str]:
+    """Return the texts of a cohort, and the join that they need. source: a relation with `keys`."""
+    if plan.definition.breakdown_at not in (FIRST, LAST) or plan.definition.is_by_entry:
+        join = f"LEFT ANY JOIN ({known_texts(plan)}) AS known ON {source}.keys = known.keys"
+        return f"arrayResize(known.texts, {plan.breadth})", join
+    # Each value may come from another event.
+    numbers = range(1, plan.breadth + 1)
+    joins = (
+        f"""LEFT ANY JOIN (
+            SELECT keys[{j}] AS own_key, any(texts[{j}]) AS text FROM entry_values GROUP BY own_key
+        ) AS texts_{j} ON {source}.keys[{j}] = texts_{j}.own_key"""
+        for j in numbers
+    )
+    return f"[{', '.join(f'texts_{j}.text' for j in numbers)}]", "\n    ".join(joins)
 
 
 def known_texts(plan: Plan) -> str:

@@ -6,7 +6,7 @@ from functools import reduce
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.statements.exclusions import NOT_EXCLUDED
 from penstock.funnels.statements.fold import DETAIL_COLUMNS, UNIT_COLUMNS
-from penstock.funnels.statements.packed import SIMPLE, Layout
+from penstock.funnels.statements.packed import SIMPLE, Layout, is_done, sorted_firsts
 from penstock.funnels.statements.query import (
     DataProfile,
     Plan,
@@ -85,6 +85,9 @@ def _simple_units(plan: Plan, layout: Layout) -> str:
         if plan.keeps_visitors
         else ""
     )
+    positions = "chains.positions"
+    if plan.definition.in_any_order:
+        positions = sorted_firsts(positions)
     join = "LEFT ANY JOIN entry_values ON chains.value = entry_values.value" if plan.breadth else ""
     return f"""
         SELECT chains.unit AS unit, {keys} AS keys, toUInt8(chains.reached) AS reached,
@@ -96,7 +99,7 @@ def _simple_units(plan: Plan, layout: Layout) -> str:
                toUInt32(0) AS coarse, toUInt32(0) AS assumed,
                {NOT_EXCLUDED} AS excluded_after, chains.open AS open,
                arrayMap(p -> {layout.time("p")},
-                        arraySlice(chains.firsts, 1, chains.reached)) AS done,
+                        arraySlice({positions}, 1, chains.reached)) AS done,
                chains.window_end AS window_end{more}
         FROM chains {join} WHERE chains.class = {SIMPLE}"""
 
@@ -106,6 +109,7 @@ def _chosen_matches(plan: Plan, layout: Layout) -> str:
     parts = []
     for position, step in enumerate(plan.steps, start=1):
         bits = ", ".join(plan.mask(bit) for bit in step.each)
-        option = layout.option(f"chains.firsts[{position}]") if len(step.each) > 1 else "0"
-        parts.append(f"if(chains.reached >= {position}, [{bits}][{option} + 1], {plan.mask(0)})")
+        option = layout.option(f"chains.positions[{position}]") if len(step.each) > 1 else "0"
+        done = is_done(plan, position, "chains.positions")
+        parts.append(f"if({done}, [{bits}][{option} + 1], {plan.mask(0)})")
     return reduce(lambda left, right: f"bitOr({left}, {right})", parts)

@@ -40,7 +40,7 @@ def entry_groups(counted: CountedUnits, step: int, min_units: int) -> Statement:
     property counts only if they agree on it. min_units: leaves out smaller groups.
     """
     plan = counted.plan
-    starts = " OR ".join(match_condition(match, plan) for match in plan.steps[0].row.matches)
+    starts = " OR ".join(match_condition(match, plan) for match in plan.entry_matches)
     chosen = f"""
         SELECT {chosen_columns(plan)}, entry_ts, reached = {step} AS is_lost,
                count() OVER () AS at_risk

@@ -35,6 +35,8 @@ def entries_of(plan: Plan) -> str:
     entries = (
         f"arrayMap((i, x) -> CAST((i, 1, {least}), '{_ENTRY}'), arrayEnumerate(history), history)"
     )
+    if plan.definition.in_any_order and not plan.by_attempt:
+        return _entry_times(plan, entries)
     if plan.by_attempt:
         position = f"arrayFirstIndex(x -> {starts(plan)}, history)"
         return f"arraySlice({entries}, {position}, {position} != 0)"
@@ -61,7 +63,7 @@ def starts(plan: Plan) -> str:
 
     The entry of an attempt or a run is its only entry, whether or not it counts.
     """
-    condition = plan.overlaps("x.mask", plan.steps[0].all)
+    condition = plan.overlaps("x.mask", plan.entry_bits)
     if plan.enters_once:
         return condition
     return f"{condition} AND {plan.in_period('x.ts')}{plan.may_enter('x.')}"
@@ -108,7 +110,7 @@ def open_parts(plan: Plan) -> str:
     """
     first = plan.steps[0]
     if not first.row.all_of:
-        return plan.mask(first.all)
+        return plan.mask(plan.entry_bits)
     if plan.repeats:
         return "entry.open_parts"
     before = "arraySlice(history, entry.began, entry.at - entry.began)"
@@ -120,12 +122,14 @@ def open_parts(plan: Plan) -> str:
 def is_ordered_by_time(plan: Plan) -> bool:
     """Whether time alone decides which events follow an entry.
 
-    It does without sequence numbers, groups, exclusions and step order.
+    It does without sequence numbers, groups, exclusions and step order. In any order, no event may
+    match several steps.
     """
     return (
         plan.definition.sequence_property is None
         and not plan.excludes
         and not plan.definition.in_step_order
+        and not (plan.definition.in_any_order and plan.definition.has_shared_events)
         and not any(step.row.all_of for step in plan.steps)
     )
 
@@ -138,6 +142,9 @@ def _best_entries(plan: Plan) -> str:
     inside = "1" if plan.window_ms is None else f"time <= x.ts + {plan.window_ms}"
     count = f"if({starts(plan)}, 1 + arrayCount(time -> {inside}, times), 0)"
     reached = f"arrayMap((x, times) -> {count}, history, {_completion_times(plan)})"
+    if plan.definition.in_any_order:
+        count = f"if({starts(plan)}, steps, 0)"
+        reached = f"arrayMap((x, steps) -> {count}, history, {_steps_in_window(plan)})"
     if plan.spans is not None:
         ranks = f"arrayMap((reached, x, i) -> ({plan.span('x.ts')}, -toInt64(reached), i), "
         ranks += f"{reached}, history, arrayEnumerate(history))"
@@ -167,6 +174,35 @@ def _completion_times(plan: Plan) -> str:
     steps = ", ".join(plan.mask(step.all) for step in reversed(plan.steps[1:]))
     nothing = "arrayMap(x -> CAST([], 'Array(Int64)'), history)"
     return f"arrayFold((s, step) -> {later}, [{steps}], {nothing})"
+
+
+def _entry_times(plan: Plan, entries: str) -> str:
+    """Return the entries of a visitor in any order: one for each time, since all events of its time
+    count with an entry.
+    """
+    is_entry = f"arrayMap(x -> {starts(plan)}, history)"
+    nth = f"arrayEnumerateUniq(history.ts, {is_entry})"
+    every = f"arrayFilter((e, x, nth) -> {starts(plan)} AND nth = 1, {entries}, history, {nth})"
+    if not is_ordered_by_time(plan):
+        return every
+    best = f"arrayMap(i -> {entries}[i], {_best_entries(plan)})"
+    if not plan.has_whole_seconds:
+        return best
+    return f"if(arrayExists(x -> bitTest(x.late, 0), history), {every}, {best})"
+
+
+def _steps_in_window(plan: Plan) -> str:
+    """Return for each event the number of steps with an event from it to the end of its window."""
+    none = "toInt64(9223372036854775807)"
+    hits = f"if(bitAnd(x.mask, step) != 0, x.ts, {none})"
+    following = f"arrayReverseFill(ts -> ts != {none}, arrayMap(x -> {hits}, history))"
+    inside = f"ts != {none}"
+    if plan.window_ms is not None:
+        inside = f"ts <= now + {plan.window_ms}"
+    counted = f"arrayMap((steps, ts, now) -> steps + ({inside}), s, {following}, history.ts)"
+    steps = ", ".join(plan.mask(step.all) for step in plan.steps)
+    return f"""arrayFold((s, step) -> CAST({counted}, 'Array(UInt8)'), [{steps}],
+                   CAST(arrayWithConstant(length(history), 0), 'Array(UInt8)'))"""
 
 
 def _entries_of_runs(plan: Plan) -> str:

@@ -40,7 +40,7 @@ def filtered_histories(plan: Plan, histories: str, fields: Iterable[str], event_
     """
     runs = "arraySplit((x, same) -> NOT same, history, arrayMap((now, previous) -> now = previous,"
     runs += " history.ts, arrayPopBack(arrayPushFront(history.ts, history.ts[1]))))"
-    starts = plan.overlaps("x.mask", plan.steps[0].all)
+    starts = plan.overlaps("x.mask", plan.entry_bits)
     rivals = f"arrayMap(run -> arrayFilter(x -> {starts}, run), runs)"
     disagree = f"arrayMap(rivals -> {disagreements(plan, 'rivals', are_tied('rivals'))}, {rivals})"
     values = ", ".join("passed" if name == "passes" else f"x.{name}" for name in fields)

@@ -6,13 +6,14 @@ Events that are equal in them are interchangeable, so no figure depends on the o
 Source: semantics, "Equal times".
 """
 
-from penstock.funnels.definitions.model import Match, Row
-from penstock.funnels.statements.matching import is_pattern
+from penstock.funnels.definitions.model import Row, overlap
 from penstock.funnels.statements.query import UNUSABLE, Plan, RowBits
 
 
 def keeps_ranks(plan: Plan) -> bool:
     """Whether the fold needs ranks: events that serve the same step can differ in what it reads."""
+    if plan.definition.in_any_order:
+        return reads_texts(plan)
     return (
         plan.definition.in_step_order
         or reads_texts(plan)
@@ -21,8 +22,10 @@ def keeps_ranks(plan: Plan) -> bool:
 
 
 def reads_texts(plan: Plan) -> bool:
-    """Whether it matters which values an accepted event has: only those of visitors conflict."""
-    return not plan.by_attempt and plan.breadth > 0
+    """Whether it matters which values an accepted event has: only those of visitors conflict, and
+    only a breakdown by other events than the entry shows them.
+    """
+    return plan.breadth > 0 and not (plan.by_attempt and plan.definition.is_by_entry)
 
 
 def _has_rivals(plan: Plan, row: Row) -> bool:
@@ -35,12 +38,7 @@ def _has_rivals(plan: Plan, row: Row) -> bool:
         if other is not row and not other.diagnostic
         for match in other.matches
     ]
-    return any(_overlap(match, other) for match in row.matches for other in others)
-
-
-def _overlap(match: Match, other: Match) -> bool:
-    has_pattern = is_pattern(match) or is_pattern(other)
-    return match.type is other.type and (has_pattern or match.value == other.value)
+    return any(overlap(match, other) for match in row.matches for other in others)
 
 
 def reading_key(plan: Plan, step: int, before: str = "") -> str:
@@ -65,6 +63,8 @@ def rank(plan: Plan, step: int) -> str:
     lowest = f"bitAnd({own}, bitNot({own} - {plan.mask(1)}))"
     read = sum(bits.all for bits in plan.rows if not bits.row.diagnostic)
     parts = [_later_rows(plan, bits), lowest, f"bitAnd(x.mask, {plan.mask(read)})"]
+    if plan.definition.in_any_order:  # No step is awaited.
+        parts[:2] = [" + ".join(f"({plan.overlaps('x.mask', row.all)})" for row in plan.steps)]
     if plan.has_whole_seconds:
         parts.append("bitTest(x.late, 0)")
     parts += [f"x.text_{j}" for j in range(1, plan.breadth + 1) if reads_texts(plan)]

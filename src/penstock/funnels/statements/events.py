@@ -14,7 +14,6 @@ from penstock.funnels.statements.equal_times import reads_texts
 from penstock.funnels.statements.matching import (
     KINDS,
     filter_condition,
-    is_pattern,
     is_whole_second,
     match_condition,
     property_hash,
@@ -22,21 +21,23 @@ from penstock.funnels.statements.matching import (
     property_text,
 )
 from penstock.funnels.statements.query import LARGEST_NUMBER, UNUSABLE, Plan
-from penstock.funnels.statements.sources import event_scope, joined_events, visitor_key
+from penstock.funnels.statements.sources import event_scope, is_sent, joined_events, visitor_key
 from penstock.funnels.statements.unit_keys import attempt_parts, unit_of_parts
 
 
 def matched_events(
     plan: Plan, *, matching: bool = True, more: Mapping[str, str] | None = None, where: str = "1"
 ) -> str:
-    """Return the events that match any row, with every column that the folds need.
+    """Return the events that can affect a unit, with every column that the folds need.
 
-    matching: whether to leave out events that match no row. more: extra columns by name. where: an
+    They are those that match a row, unless the plan reads all events. matching: whether to leave
+    out the others. more: extra columns by name. where: an
     additional condition on `events`.
     """
     definition, binder = plan.definition, plan.binder
     if matching:
-        where += f" AND {name_scope(plan)} AND mask != 0"
+        names = "1" if plan.any_event else name_scope(plan)
+        where += f" AND {names} AND mask != 0"
     units = ["1"]
     if plan.subset.units is not None:
         units.append(f"unit IN {binder.bind('Array(UInt64)', list(plan.subset.units))}")
@@ -80,9 +81,11 @@ def _mask(plan: Plan) -> str:
     """
     by_kind: dict[str, dict[str, int]] = {}
     parts = []
+    if plan.any_event:
+        parts.append(f"if({is_sent()}, {plan.mask(plan.any_event)}, {plan.mask(0)})")
     for row in plan.rows:
         for match, bit in zip(row.row.matches, row.each, strict=True):
-            if match.filters or is_pattern(match):
+            if match.filters or match.is_pattern:
                 condition = match_condition(match, plan)
                 parts.append(f"if({condition}, {plan.mask(bit)}, {plan.mask(0)})")
             else:
@@ -135,7 +138,7 @@ def _entry_columns(plan: Plan) -> dict[str, str]:
     filters = definition.entry_filters
     if any(item.property == FIRST_TIME for item in filters):
         # The first event of a match of step 1 that also passes the other filters.
-        matches = plan.steps[0].row.matches
+        matches = plan.entry_matches
         each = [replace(match, filters=(*match.filters, *filters)) for match in matches]
         met = [f"({' OR '.join(match_condition(match, plan) for match in each)})"]
     else:
@@ -179,7 +182,7 @@ def in_share(binder: Binder, share: tuple[int, int]) -> str:
 def name_scope(plan: Plan) -> str:
     """Return a condition for names that can match. The sort order lets the engine skip others."""
     matches = [match for row in plan.definition.rows for match in row.matches]
-    if any(is_pattern(match) for match in matches):
+    if any(match.is_pattern for match in matches):
         return "1"
     names = sorted({match.value for match in matches})
     return f"events.name IN {plan.binder.bind('Array(String)', names)}"

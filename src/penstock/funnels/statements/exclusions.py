@@ -16,7 +16,7 @@ def followed_bits(plan: Plan) -> int:
     steps = sum(step.all for step in plan.steps[1:])
     if any(step.row.strict for step in plan.steps):
         steps = plan.required
-    return steps | sum(plan.exclusions)
+    return steps | sum(plan.exclusions) | plan.any_event
 
 
 def gaps(plan: Plan, mask: str) -> str:
@@ -27,7 +27,8 @@ def gaps(plan: Plan, mask: str) -> str:
     ):
         conditions = [plan.overlaps(mask, exclusion)] if exclusion else []
         if step.row.strict:
-            others = plan.overlaps(mask, plan.required - step.all)
+            any_event = plan.any_event if step.row.strict_all else 0
+            others = plan.overlaps(mask, plan.required - step.all | any_event)
             conditions.append(f"({others} AND NOT ({plan.overlaps(mask, step.all)}))")
         if conditions:
             terms.append(f"{1 << gap} * ({' OR '.join(conditions)})")

@@ -16,8 +16,8 @@ MAX_BRANCHES = 5
 class Where(StrEnum):
     """The part of a unit's history that a flow shows.
 
-    BEFORE: before the entry, from the nearest event back. BETWEEN: between a step and the next, of
-    units that reached the next. AFTER: after a step, of units that dropped off there.
+    BEFORE: before the entry, from the nearest event back. BETWEEN: between a step and a later one,
+    of units that reached the later one. AFTER: after a step, of units that dropped off there.
     """
 
     BEFORE = "before"
@@ -25,18 +25,21 @@ class Where(StrEnum):
     AFTER = "after"
 
 
-def flows(counted: CountedUnits, where: Where, step: int, *, of_visitors: bool) -> Statement:
+def flows(
+    counted: CountedUnits, where: Where, step: int, to_step: int, *, of_visitors: bool
+) -> Statement:
     """Count units by the beginning of their path.
 
-    step: ignored before the entry. of_visitors: see `unit_events`. Columns: start (pairs of kind
-    and name, at most `DEPTH`), units, and ended (those without another event). An empty start
-    stands for all units. Before the entry, events count from one conversion window before it.
+    step: ignored before the entry. to_step: the later step of `Where.BETWEEN`. of_visitors: see
+    `unit_events`. Columns: start (pairs of kind and name, at most `DEPTH`), units, and ended (those
+    without another event). An empty start stands for all units. Before the entry, events count from
+    one conversion window before it.
     """
     plan = counted.plan
     chosen = f"""
         SELECT {chosen_columns(plan)}, {_since(plan, where, step)} AS since,
-               {_until(where, step)} AS until
-        FROM counted WHERE {in_cohort_filter(plan)} AND {_selected(plan, where, step)}"""
+               {_until(where, to_step)} AS until
+        FROM counted WHERE {in_cohort_filter(plan)} AND {_selected(plan, where, step, to_step)}"""
     relations, events = unit_events(plan, chosen, ("since", "until"), of_visitors=of_visitors)
     order = "-ts" if where is Where.BEFORE else "end_ts"
     inside = {
@@ -71,12 +74,12 @@ def flows(counted: CountedUnits, where: Where, step: int, *, of_visitors: bool) 
     )
 
 
-def _selected(plan: Plan, where: Where, step: int) -> str:
+def _selected(plan: Plan, where: Where, step: int, to_step: int) -> str:
     """Whether a unit has the part of the history."""
     if where is Where.BEFORE:
         return "1"
     if where is Where.BETWEEN:
-        return f"reached > {step}"
+        return f"reached >= {to_step}"
     return f"reached = {step} AND excluded_after < 0 AND {plan.evaluated_at()} > window_end"
 
 
@@ -86,9 +89,9 @@ def _since(plan: Plan, where: Where, step: int) -> str:
     return f"done[{step}]"
 
 
-def _until(where: Where, step: int) -> str:
+def _until(where: Where, to_step: int) -> str:
     return {
         Where.BEFORE: "entry_ts",
-        Where.BETWEEN: f"done[{step + 1}]",
+        Where.BETWEEN: f"done[{to_step}]",
         Where.AFTER: "window_end",
     }[where]

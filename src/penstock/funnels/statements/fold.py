@@ -13,6 +13,7 @@ The fold reads the columns of `events.matched_events` and returns one row per co
                 diagnostic rows counted
 """
 
+from penstock.funnels.statements.breakdown import add_values
 from penstock.funnels.statements.entries import (
     MAX_UNIT_EVENTS,
     entries_of,
@@ -144,12 +145,15 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
                {_later_events(plan)} AS later
         FROM ({_add_served(plan, tied)})"""
     own = "own" if plan.repeats else "history"
+    own_keys, tied = "entry_keys", "tied"
+    if not plan.definition.is_by_entry:
+        own_keys, tied = "own_keys", "own_tied AS tied"
     outcome = f"""
-        SELECT unit, entry_keys AS keys, progress.reached AS reached, entry_ts,
+        SELECT unit, {own_keys} AS keys, progress.reached AS reached, entry_ts,
                {ms(plan, "progress.last_ts")} AS done_ts, {_chosen_matches(plan)} AS chosen,
                progress.skips AS skips, {unit_ties(plan)} AS ties,
                {_invalid_numbers(plan, own)} AS invalid,
-               tied, {_unit_conflicts(plan)} AS conflicts,
+               {tied}, {_unit_conflicts(plan)} AS conflicts,
                {_has_several_visitors(plan)} AS several,
                {_diagnostic_counts(plan)} AS seen, cut, {_coarse_times(plan, own)} AS coarse,
                {excluded_after(plan)} AS excluded_after, {assumed_order(plan)} AS assumed,
@@ -186,6 +190,8 @@ def _may_continue(plan: Plan) -> str:
 
 def _folded(plan: Plan, values: str, *, detailed: bool) -> str:
     folded = folded_units(plan, values, detailed=detailed)
+    if not plan.definition.is_by_entry:
+        folded = add_values(plan, folded)
     return own_events(plan, folded) if plan.repeats else folded
 
 
@@ -218,8 +224,10 @@ def _invalid_numbers(plan: Plan, events: str) -> str:
 
 
 def _later_events(plan: Plan) -> str:
-    """Return the events after the entry and inside the window, except those of diagnostic rows."""
-    bits = plan.required | sum(plan.exclusions)
+    """Return the events after the entry and inside the window that a step or an exclusion reads."""
+    bits = plan.required | sum(plan.exclusions) | plan.any_event
+    if plan.definition.in_any_order:  # Only conflicts are read.
+        return "[]" if folds_conflicts(plan) else _events_after(plan)
     condition = f"x.ts <= window_end AND {plan.overlaps('x.mask', bits)}"
     positions = "arrayEnumerate(history)"
     if plan.definition.in_step_order:
@@ -237,6 +245,15 @@ def _later_events(plan: Plan) -> str:
     after = f"(x.late, x.seq, i) > {entry} AND NOT has(served, i)"
     return f"""arraySort(x -> (x.late, x.seq, x.event_id), arrayFilter(
                    (x, i) -> {condition} AND {after}, history, {positions}))"""
+
+
+def _events_after(plan: Plan) -> str:
+    """Return the events of steps after the entry's time and inside the window, in any order."""
+    conditions = ["x.ts > entry_ts", "x.ts <= window_end"]
+    if plan.has_whole_seconds:
+        conditions[0] = f"x.ts != entry_ts AND x.late > {entry_time(plan)}"
+    conditions.append(plan.overlaps("x.mask", plan.required))
+    return f"arrayFilter(x -> {' AND '.join(conditions)}, history)"
 
 
 def _add_served(plan: Plan, entries: str) -> str:
@@ -268,12 +285,14 @@ def _unit_conflicts(plan: Plan) -> str:
     For visitors, only accepted events count, because visitors can enter again. For attempts, all
     events inside the window that match a required step count. Source: semantics, "Data quality".
     """
+    if not plan.definition.is_by_entry:
+        return "own_conflicts"
     if folds_conflicts(plan):
         return "progress.conflicts"
     if not plan.breadth:
         return "toUInt8(0)"
     events = "later"
-    if any(plan.exclusions):
+    if any(plan.exclusions) or plan.any_event:
         events = f"arrayFilter(x -> {plan.overlaps('x.mask', plan.required)}, later)"
     return f"arrayReduce('groupBitOr', {conflicts(plan, events)})"
 

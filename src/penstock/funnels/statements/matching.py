@@ -139,14 +139,9 @@ def _first_time_text(condition: str, plan: Plan) -> str:
 def _name_condition(match: Match, binder: Binder) -> str:
     if match.accepts_any_name:
         return "1"
-    if is_pattern(match):
+    if match.is_pattern:
         return f"match(events.name, {binder.bind('String', path_regex(match.value))})"
     return f"events.name = {binder.bind('String', match.value)}"
-
-
-def is_pattern(match: Match) -> bool:
-    """Whether a match accepts more than one name."""
-    return match.accepts_any_name or (match.type is MatchType.PAGEVIEW and "*" in match.value)
 
 
 def path_regex(pattern: str) -> str:

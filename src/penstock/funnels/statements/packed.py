@@ -11,7 +11,8 @@ complex if it has
     - several events of step 1 at the entry's timestamp, or two options of a step at one position
     - entry values that a later event may disagree with
     - more events than the general fold reads
-    - more events than completed steps, if a step is strict
+    - more events than completed steps, if a step is strict; where nothing else may lie before a
+      step, events that match no row are among them
     - an event of a diagnostic or exclusion row, of a payment provider (for a visitor: if its time
       is a whole second), or with an unusable sequence value
     - events of several visitors, if the plan keeps a unit's visitors
@@ -97,6 +98,7 @@ def layout_of(plan: Plan) -> Layout | None:
         or profile.last_event_ms is None
         or any(step.row.all_of for step in plan.steps)
         or plan.repeats
+        or not plan.definition.is_by_entry
     ):
         return None
     base_ms = profile.first_event_ms - 1  # position 0 stands for "no event"
@@ -111,9 +113,10 @@ def layout_of(plan: Plan) -> Layout | None:
 def unit_chains(plan: Plan, layout: Layout) -> str:
     """Select each unit of `matched` that is not absent: its class and, if simple, its progress.
 
-    firsts: position of the first event of each step, 0 for none. last_options: the same for OR
-    steps, with options numbered from the last. value: hash of all entry values together, 0 when all
-    are missing.
+    firsts: position of the first event of each step, 0 for none. In any order, it is also 0 for an
+    event after the window, and for each step of a unit that is not simple. last_options: position
+    of the first event of OR steps, with options numbered from the last. value: hash of all entry
+    values together, 0 when all are missing.
     """
     passes = ", passes" if plan.has_entry_filters else ""
     positions = f"""
@@ -130,6 +133,21 @@ def unit_chains(plan: Plan, layout: Layout) -> str:
         if plan.has_entry_filters:  # Later entries may be tied with events that do not pass.
             later_entries = f" OR has_open_entry != ({plan.evaluated_at()} <= window_end)"
     stop = f"arrayFirstIndex(verdict -> verdict != 0, arrayPushBack(verdicts, {_MISSING}))"
+    first, done = "firsts[1]", "firsts[reached]"
+    verdicts = f"""arrayMap((p, q) -> {_verdict(layout)},
+                           arrayPopFront(firsts), arrayPopBack(firsts))"""
+    open_reasons = f"({_DISORDERED})" if plan.by_attempt else f"({_DISORDERED}, {_LATE})"
+    may_lead_further = f"arrayFirst(verdict -> verdict != 0, verdicts) IN {open_reasons}"
+    own_firsts = "firsts"
+    if plan.definition.in_any_order:
+        first = "arrayMin(arrayFilter(p -> p != 0, firsts))"
+        verdicts = f"""arrayMap(p -> multiIf(p = 0, {_MISSING},
+                           {layout.time("p")} > window_end, {_LATE}, 0), firsts)"""
+        stop = "arrayCount(verdict -> verdict = 0, verdicts)"
+        may_lead_further = "0" if plan.by_attempt else f"has(verdicts, {_LATE})"
+        own_firsts = f"""arrayMap((p, verdict) -> if(class = {SIMPLE} AND verdict = 0, p, 0),
+                    firsts, verdicts)"""
+        done = f"{sorted_firsts('positions')}[reached]"
     if any(step.row.strict for step in plan.steps):
         events, repeats = " count() AS events,", f" OR events != {stop}"
     if plan.spans is not None:
@@ -147,37 +165,36 @@ def unit_chains(plan: Plan, layout: Layout) -> str:
               {open_entry} max(complexity) AS complexity, {_unitless(plan)} AS unitless
         FROM ({positions}) GROUP BY unit"""
     several = " OR visitors > 1" if plan.keeps_visitors else ""
-    open_reasons = f"({_DISORDERED})" if plan.by_attempt else f"({_DISORDERED}, {_LATE})"
     # Each name is defined in a separate subquery. Otherwise, the engine would analyse a copy of
     # its expression wherever it is used.
     entries = f"""
-        SELECT *, {layout.time("firsts[1]")} AS entry_ts,
-               {plan.window_end(layout.time("firsts[1]"))} AS window_end,
-               bitTest(firsts[1], 0) AS carries
-        FROM ({firsts})"""
+        SELECT *, {layout.time("first")} AS entry_ts,
+               {plan.window_end(layout.time("first"))} AS window_end,
+               bitTest(first, 0) AS carries
+        FROM (SELECT *, {first} AS first FROM ({firsts}))"""
     # Short circuits are off because a verdict needs only a few comparisons. Picking elements for
     # each of them would take longer.
     verdicts = f"""
-        SELECT *, arrayMap((p, q) -> {_verdict(layout)},
-                           arrayPopFront(firsts), arrayPopBack(firsts)) AS verdicts
+        SELECT *, {verdicts} AS verdicts
         FROM ({entries})
         SETTINGS short_circuit_function_evaluation = 'disable'"""
     classes = f"""
         SELECT *, multiIf(
                    unit = 0, {UNITLESS}, complexity = 2 OR over_limit{_may_agree(plan)}, {COMPLEX},
-                   firsts[1] = 0 OR NOT {plan.in_period("entry_ts")}{_is_refused(plan)}, {ABSENT},
+                   first = 0 OR NOT {plan.in_period("entry_ts")}{_is_refused(plan)}, {ABSENT},
                    complexity = 1 OR starts > 1 OR (carries AND values > 1){several}
-                       OR arrayFirst(verdict -> verdict != 0, verdicts) IN {open_reasons}
+                       OR {may_lead_further}
                        OR {_tied_options(plan, layout)}{other_span}{shared_time}{repeats}
                        {later_entries},
                    {COMPLEX}, {SIMPLE}) AS class
         FROM ({verdicts})"""
     unsettled = f" AND NOT (class = {SIMPLE} AND (waiting OR open))" if plan.params.settled else ""
     return f"""
-    SELECT unit, unitless, firsts,{passed} visitors > 1 AS several, entry_ts, window_end, class,
+    SELECT unit, unitless, {own_firsts} AS positions,{passed} visitors > 1 AS several, entry_ts,
+           window_end, class,
            if(class = {SIMPLE} AND carries, any_value, 0) AS value,
            if(class = {SIMPLE}, {stop}, 0) AS reached,
-           {layout.time("firsts[reached]")} AS done_ts,
+           {layout.time(done)} AS done_ts,
            {plan.evaluated_at()} <= window_end AS waiting,
            class = {SIMPLE} AND reached < {len(plan.steps)} AND {is_open} AS open
     FROM ({classes}) WHERE class != {ABSENT}{unsettled}"""
@@ -222,6 +239,9 @@ def _complexity(plan: Plan, layout: Layout) -> str:
         fits = f"{small_number('number')} AND number < {2 ** (layout.number_bits + 3)}"
         # The number is unusable or does not fit into its bits.
         conditions.append(f"(number_sent AND NOT ({fits}))")
+    if plan.definition.in_any_order and plan.definition.has_shared_events:
+        steps = " + ".join(f"({plan.overlaps('mask', step.all)})" for step in plan.steps)
+        conditions.append(f"{steps} > 1")
     entered = " OR ".join(conditions) or "0"
     if plan.by_attempt and plan.profile.has_provider_events:
         return f"multiIf(provider, 2, {entered}, 1, 0)"
@@ -233,7 +253,7 @@ def _complexity(plan: Plan, layout: Layout) -> str:
 def _unitless(plan: Plan) -> str:
     """Count the events in the period that match a required step. Used for events without a unit."""
     conditions = []
-    if not all(bits.row.required for bits in plan.rows):
+    if plan.any_event or not all(bits.row.required for bits in plan.rows):
         conditions.append(plan.overlaps("mask", plan.required))
     if plan.params.start_ms is not None:
         conditions.append(plan.in_period("ts"))
@@ -245,10 +265,28 @@ def _starts(plan: Plan) -> str:
 
     For a visitor only in the period and if it passes the query's filters, for an attempt always.
     """
-    condition = plan.overlaps("mask", plan.steps[0].all)
+    condition = plan.overlaps("mask", plan.entry_bits)
     if plan.by_attempt:
         return condition
     return f"{condition} AND {plan.in_period('ts')}{plan.may_enter()}"
+
+
+def _completes(plan: Plan, index: int) -> str:
+    """Whether an event can complete a step. index: index of the step.
+
+    In any order, events before the period complete none, because no visitor enters with them.
+    """
+    if not plan.definition.in_any_order:
+        return plan.overlaps("mask", plan.steps[index].all) if index else _starts(plan)
+    condition = plan.overlaps("mask", plan.steps[index].all)
+    if plan.by_attempt or plan.params.start_ms is None:
+        return condition
+    return f"{condition} AND ts >= {plan.binder.bind('Int64', plan.params.start_ms)}"
+
+
+def sorted_firsts(positions: str) -> str:
+    """Return the positions of the steps that a unit did, in order of time."""
+    return f"arraySort(arrayFilter(p -> p != 0, {positions}))"
 
 
 def _filtered_entries(plan: Plan, layout: Layout) -> str:
@@ -261,7 +299,7 @@ def _filtered_entries(plan: Plan, layout: Layout) -> str:
         return ""
     if plan.by_attempt:
         return f" argMinIf(passes, position, {_starts(plan)}) AS may_enter,"
-    starts = f"{plan.overlaps('mask', plan.steps[0].all)} AND {plan.in_period('ts')}"
+    starts = f"{plan.overlaps('mask', plan.entry_bits)} AND {plan.in_period('ts')}"
     time = f"bitShiftRight(position, {layout.time_shift})"
     refused = f" minIf({time}, {starts} AND NOT passes) AS refused,"
     return f"{refused} countIf({starts} AND NOT passes) AS refusals,"
@@ -290,7 +328,7 @@ def _shares_entry_time(plan: Plan, layout: Layout) -> str:
     """
     if plan.by_attempt or not plan.has_entry_filters:
         return ""
-    return f" OR (refused != 0 AND refused <= bitShiftRight(firsts[1], {layout.time_shift}))"
+    return f" OR (refused != 0 AND refused <= bitShiftRight(first, {layout.time_shift}))"
 
 
 def _firsts(plan: Plan, *, reverse: bool) -> list[str]:
@@ -300,7 +338,7 @@ def _firsts(plan: Plan, *, reverse: bool) -> list[str]:
     """
     positions = []
     for index, step in enumerate(plan.steps):
-        condition = plan.overlaps("mask", step.all) if index else _starts(plan)
+        condition = _completes(plan, index)
         if len(step.each) == 1:
             if not reverse:
                 positions.append(f"minIf(position, {condition})")
@@ -344,6 +382,11 @@ def _tied_options(plan: Plan, layout: Layout) -> str:
     return " OR ".join(conditions)
 
 
+def is_done(plan: Plan, step: int, positions: str) -> str:
+    """Whether a simple unit did a step."""
+    return f"{positions}[{step}] != 0" if plan.definition.in_any_order else f"reached >= {step}"
+
+
 def tallies(plan: Plan, layout: Layout) -> str:
     """Sum up simple units by entry values, and list complex units for the general fold.
 
@@ -359,8 +402,12 @@ def tallies(plan: Plan, layout: Layout) -> str:
         counted += ["toUInt64(0)"] * plan.excludes
     if plan.definition.has_options:
         counted += [
-            f"countIf(reached >= {k}"
-            + (f" AND {layout.option(f'firsts[{k}]')} = {option})" if len(step.each) > 1 else ")")
+            f"countIf({is_done(plan, k, 'positions')}"
+            + (
+                f" AND {layout.option(f'positions[{k}]')} = {option})"
+                if len(step.each) > 1
+                else ")"
+            )
             for k, step in enumerate(plan.steps, start=1)
             for option in range(len(step.each))
         ]

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from penstock.funnels.statements import step_order
+from penstock.funnels.statements.any_order import steps_in_any_order
+from penstock.funnels.statements.breakdown import SERVED_TYPE
 from penstock.funnels.statements.entries import least_next_number
 from penstock.funnels.statements.equal_times import keeps_ranks, served_masks
 from penstock.funnels.statements.exclusions import (
@@ -29,6 +31,8 @@ def folded_units(plan: Plan, values: str, *, detailed: bool) -> str:
 
     values: a relation with the columns of `values` in `penstock.funnels.statements.fold`.
     """
+    if plan.definition.in_any_order:
+        return steps_in_any_order(plan, values, keeps_conflicts=folds_conflicts(plan))
     followers = f"""
         SELECT *, {_followers(plan)} AS followers, {_early_ties(plan)} AS early_ties
         FROM ({values})"""
@@ -56,6 +60,8 @@ def folded_units(plan: Plan, values: str, *, detailed: bool) -> str:
         inputs["same_seq"] = same_seq
     if plan.excludes:
         inputs |= fold_inputs(plan, events, same_ts, same_seq)
+    if not plan.definition.is_by_entry:
+        inputs["keys"] = f"{events}.keys"
     if folds_conflicts(plan):
         inputs["conflicts"] = conflicts(plan, events)
     state_type = "Tuple(" + ", ".join(f"{item.name} {item.type}" for item in state) + ")"
@@ -112,7 +118,7 @@ def folds_conflicts(plan: Plan) -> bool:
 
     It does for visitors, where only accepted events can conflict.
     """
-    return not plan.by_attempt and plan.breadth > 0
+    return not plan.by_attempt and plan.breadth > 0 and plan.definition.is_by_entry
 
 
 def conflicts(plan: Plan, events: str) -> str:
@@ -196,6 +202,10 @@ def _state(plan: Plan, *, detailed: bool) -> list[_Field]:
                 "ended_seq", "UInt64", "0", "0", "0", excluded=f"if({by_other}, {UNUSABLE}, seq)"
             ),
         ]
+    if not plan.definition.is_by_entry:
+        served = "arrayPushBack(s.served, (s.reached + 1, ts, seq, keys))"
+        fields.append(_Field("served", SERVED_TYPE, _served_at_entry(plan), served, served))
+        detailed = True
     if detailed or any(bits.row.diagnostic for bits in plan.rows):
         done = "arrayPushBack(s.done, ts)"
         fields.append(_Field("done", "Array(Int64)", f"[{entry_time(plan)}]", done, "s.done"))
@@ -332,7 +342,7 @@ def _hit(plan: Plan, state: str = "s", mask: str = "mask") -> str:
 
 def unit_ties(plan: Plan) -> str:
     """Return the number of a unit's unordered ties, from the columns of `folded_units`."""
-    if not plan.excludes:
+    if not plan.excludes or plan.definition.in_any_order:
         return "progress.ties"
     contested = contested_ties(plan, _hit(plan, "progress"))
     return f"toUInt32(progress.ties + if(progress.excluded, {contested}, 0))"
@@ -366,6 +376,15 @@ def _chosen_at_entry(plan: Plan) -> str:
         if first.row.all_of
         else _lowest_bit(plan, f"bitAnd(first_event.mask, {plan.mask(first.all)})")
     )
+
+
+def _served_at_entry(plan: Plan) -> str:
+    """Return the events that completed or filled step 1."""
+    if not plan.steps[0].row.all_of:
+        return f"[(1, {entry_time(plan)}, first_event.seq, first_event.keys)]"
+    time = "2 * x.ts" if plan.has_whole_seconds else "x.ts"
+    own = "arrayFilter((x, i) -> has(served, i), history, arrayEnumerate(history))"
+    return f"arrayMap(x -> (1, {time}, x.seq, x.keys), {own})"
 
 
 def _lowest_bit(plan: Plan, mask: str) -> str:

@@ -155,7 +155,12 @@ class Subset:
 
 
 class Plan:
-    """Data shared by all parts of a statement: match bits, parameters and engine types."""
+    """Data shared by all parts of a statement: match bits, parameters and engine types.
+
+    entry_bits, entry_matches: the matches with whose events a unit can enter, as bits of a mask and
+    in order. any_event: the bit of every event that a sender sent, whether or not it matches a row;
+    0 if such events are not read.
+    """
 
     def __init__(
         self,
@@ -180,18 +185,28 @@ class Plan:
         self.rows = _row_bits(definition)
         self.steps = [bits for bits in self.rows if bits.row.required]
         self.required = sum(bits.all for bits in self.steps)
+        entry_rows = self.steps[: len(definition.entry_rows)]
+        self.entry_bits = sum(bits.all for bits in entry_rows)
+        self.entry_matches = [match for bits in entry_rows for match in bits.row.matches]
         self.excludes = definition.excludes
         self.exclusions = _exclusions(self.rows)
         self.breadth = len(definition.breakdown_properties)
         matches = sum(len(bits.each) for bits in self.rows)
-        self.mask_type = "UInt64" if matches <= 64 else "UInt256"
+        self.any_event = 1 << matches if definition.reads_all_events else 0
+        bits_of_mask = matches + definition.reads_all_events
+        self.mask_type = "UInt64" if bits_of_mask <= 64 else "UInt256"
         self.by_attempt = definition.counting_unit is CountingUnit.ATTEMPT
         self.repeats = definition.repeat
         self.enters_once = definition.enters_once
         self.reopens = definition.reopens
         # Other payment provider events have the kind `provider`, which matches nothing.
-        self.has_whole_seconds = profile.has_provider_events and any(
-            match.type is MatchType.TRANSACTION for row in definition.rows for match in row.matches
+        self.has_whole_seconds = profile.has_provider_events and (
+            definition.reads_all_events
+            or any(
+                match.type is MatchType.TRANSACTION
+                for row in definition.rows
+                for match in row.matches
+            )
         )
         self.spans = None if self.enters_once else edges_ms
         self.window_ms = None if definition.window_s is None else definition.window_s * 1000

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.statements import figures
-from penstock.funnels.statements.cohorts import in_cohort_filter, known_texts
+from penstock.funnels.statements.cohorts import in_cohort_filter, texts_join
 from penstock.funnels.statements.packed import SIMPLE, UNITLESS
 from penstock.funnels.statements.query import (
     DataProfile,
@@ -145,11 +145,12 @@ def _ranked(plan: Plan) -> str:
     FROM grouped"""
     numbers = range(1, plan.breadth + 1)
     order = ", ".join([*_sorting(plan), *(f"texts[{j}] = '', texts[{j}]" for j in numbers)])
+    texts, join = texts_join(plan, "grouped")
     return f"""
-    SELECT is_total, arrayResize(known.texts, {plan.breadth}) AS texts, {columns}, missing,
+    SELECT is_total, {texts} AS texts, {columns}, missing,
            row_number() OVER (PARTITION BY is_total ORDER BY {order}) AS rank,
            count() OVER () - 1 AS cohort_count
-    FROM grouped LEFT ANY JOIN ({known_texts(plan)}) AS known ON grouped.keys = known.keys
+    FROM grouped {join}
     WHERE is_total OR {figures.ENTERED} > 0{_and_contains(plan)}"""
 
 

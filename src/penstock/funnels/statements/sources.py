@@ -150,6 +150,14 @@ def _touches(plan: Plan, which: str) -> str:
         GROUP BY {group}"""
 
 
+def is_sent() -> str:
+    """Whether a sender sent an event. Penstock itself writes the events of app opens."""
+    return """NOT (events.link_method != ''
+                    OR (events.source = 'app' AND events.kind = 'event'
+                        AND events.name IN ('install', 'open')
+                        AND events.session_id = '' AND events.client_event_id = ''))"""
+
+
 def event_scope(plan: Plan) -> str:
     """Whether an event is in the plan's websites and subset, and not after the evaluation."""
     websites = plan.binder.bind("Array(String)", list(plan.params.website_ids))

@@ -85,10 +85,15 @@ def is_storable(definition: Definition) -> bool:
 
     The funnel must count attempts whose IDs no merge changes, with at most 64 matches, and must not
     read anything about visitors, because a touch, a trait or an earlier event may arrive later or
-    with a merge, and then change attempts that have no new event.
+    with a merge, and then change attempts that have no new event. Rows contain entry values only.
     """
     matches = sum(len(row.matches) for row in definition.rows)
-    return not definition.has_one_visitor and matches <= 64 and not definition.reads_visitors
+    return (
+        not definition.has_one_visitor
+        and matches <= 64
+        and not definition.reads_visitors
+        and definition.is_by_entry
+    )
 
 
 def store_units(plan: Plan, build: str, version: int) -> Statement:

@@ -1,10 +1,11 @@
-"""The visitors of counted units."""
+"""The visitors of counted units, and all visitors of a period."""
 
 from penstock.base.paging import Page
+from penstock.funnels.definitions.model import Definition
 from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.events import name_scope, period_scope
 from penstock.funnels.statements.matching import match_condition
-from penstock.funnels.statements.query import Plan, Statement
+from penstock.funnels.statements.query import DataProfile, Plan, QueryParams, Statement
 from penstock.funnels.statements.sources import (
     event_scope,
     event_source,
@@ -59,13 +60,34 @@ def visitors_page(counted: CountedUnits, units: UnitConditions, page: Page) -> S
     return counted.statement(tail, materialized=("members", "page"), **relations)
 
 
+def count_visitors_of_units(counted: CountedUnits) -> Statement:
+    """Count the visitors of counted units. Column: visitors. Visitors: see `visitor_keys`."""
+    tail = "SELECT count() AS visitors FROM members"
+    return counted.statement(tail, **_members(counted.plan, UnitConditions()))
+
+
+def count_visitors(definition: Definition, params: QueryParams, profile: DataProfile) -> Statement:
+    """Count the canonical visitors with an event in the period. Column: visitors.
+
+    Of a funnel over attempts, payment events without a verified visitor are left out.
+    """
+    plan = Plan(definition, params, profile)
+    takes_part = "events.source != 'provider' OR events.verified" if plan.by_attempt else "1"
+    return Statement(
+        f"""
+        SELECT uniqExact({visitor_key(plan)}) AS visitors FROM {event_source(plan)}
+        WHERE {event_scope(plan)} AND {period_scope(plan)} AND ({takes_part})""",
+        plan.binder.values,
+    )
+
+
 def _members(plan: Plan, units: UnitConditions) -> dict[str, str]:
     """Return the relation `members`, with the column visitor, and the relations that it reads."""
     relations, condition = conditions_on(plan, units)
     if not plan.by_attempt:
         visitors = f"SELECT DISTINCT {owner_of(plan)} AS visitor FROM counted WHERE {condition}"
         return {**relations, "members": visitors}
-    starts = " OR ".join(match_condition(match, plan) for match in plan.steps[0].row.matches)
+    starts = " OR ".join(match_condition(match, plan) for match in plan.entry_matches)
     source = joined_events(plan) if plan.definition.reads_visitors else event_source(plan)
     entries = f"""
         SELECT {unit_key(plan)} AS unit, {visitor_key(plan)} AS visitor,

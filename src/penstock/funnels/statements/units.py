@@ -4,11 +4,11 @@ The docstrings describe each statement's columns. Source: contract, "Funnels".
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from penstock.funnels.definitions.model import Definition
-from penstock.funnels.statements.cohorts import in_cohort_filter, known_texts
+from penstock.funnels.statements.cohorts import in_cohort_filter, texts_join
 from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.drivers import EventCondition, units_by_event
 from penstock.funnels.statements.events import matched_events
@@ -57,15 +57,16 @@ class Quality(StrEnum):
 class UnitConditions:
     """Conditions that a unit must all meet.
 
-    step: the step that the unit reached. With an outcome other than completed, the unit must not
-    have reached a later step. option: index of an option of that step. diagnostic: number of a
-    diagnostic row, from 1. property: number of a breakdown property, from 1, for data problems that
-    concern one property; 0 means any property. event: an event that the unit has or lacks.
+    steps, outcomes: the unit reached one of the steps, and has one of the outcomes; empty for any.
+    With an outcome other than completed, it must have reached exactly one of the steps. option:
+    index of an option of the only step. diagnostic: number of a diagnostic row, from 1. property:
+    number of a breakdown property, from 1, for data problems that concern one property; 0 means any
+    property. event: an event that the unit has or lacks.
     """
 
-    step: int | None = None
+    steps: tuple[int, ...] = ()
+    outcomes: tuple[Outcome, ...] = ()
     option: int | None = None
-    outcome: Outcome | None = None
     diagnostic: int | None = None
     quality: Quality | None = None
     property: int = 0
@@ -142,10 +143,11 @@ def units_page(
         return counted.statement(
             f"SELECT *, CAST([], 'Array(String)') AS texts FROM ({page}) {ordered}", **relations
         )
+    texts, join = texts_join(plan, "page")
     return counted.statement(
         f"""
-        SELECT page.*, arrayResize(known.texts, {plan.breadth}) AS texts
-        FROM ({page}) AS page LEFT ANY JOIN ({known_texts(plan)}) AS known ON page.keys = known.keys
+        SELECT page.*, {texts} AS texts
+        FROM ({page}) AS page {join}
         {ordered}""",
         **relations,
     )
@@ -181,25 +183,23 @@ def all_units(counted: CountedUnits) -> Statement:
     selected = f"SELECT {', '.join(counted.columns)} FROM counted WHERE {in_cohort_filter(plan)}"
     if not plan.breadth:
         return counted.statement(f"SELECT *, CAST([], 'Array(String)') AS texts FROM ({selected})")
+    texts, join = texts_join(plan, "selected")
     return counted.statement(f"""
-        SELECT selected.*, arrayResize(known.texts, {plan.breadth}) AS texts
-        FROM ({selected}) AS selected
-        LEFT ANY JOIN ({known_texts(plan)}) AS known ON selected.keys = known.keys""")
+        SELECT selected.*, {texts} AS texts
+        FROM ({selected}) AS selected {join}""")
 
 
 def conditions_on(plan: Plan, units: UnitConditions) -> tuple[dict[str, str], str]:
     """Return relations, and whether a counted unit meets all conditions, which reads them."""
-    n = len(plan.steps)
     relations: dict[str, str] = {}
-    conditions = [in_cohort_filter(plan)]
-    if units.step is not None:
-        furthest = units.outcome not in (None, Outcome.COMPLETED)
-        conditions.append(f"reached {'=' if furthest else '>='} {units.step}")
-        step = plan.steps[units.step - 1]
-        if units.option is not None and not step.row.all_of:
+    # In any order, an option is one of a row, and the steps say only how many rows were done.
+    of_row = units.option is not None and plan.definition.in_any_order
+    listed = replace(units, steps=()) if of_row else units
+    conditions = [in_cohort_filter(plan), _steps_and_outcomes(plan, listed)]
+    if units.option is not None:
+        step = plan.steps[units.steps[0] - 1]
+        if not step.row.all_of:
             conditions.append(plan.overlaps("chosen", step.each[units.option]))
-    if units.outcome is not None:
-        conditions.append(_outcome(plan, units.outcome, n))
     if units.diagnostic is not None:
         conditions.append(f"seen[{_seen_index(plan, units.diagnostic)}] > 0")
     if units.quality is not None:
@@ -208,6 +208,21 @@ def conditions_on(plan: Plan, units: UnitConditions) -> tuple[dict[str, str], st
         relations, by_event = units_by_event(plan, units.event)
         conditions.append(by_event)
     return relations, " AND ".join(f"({condition})" for condition in conditions)
+
+
+def _steps_and_outcomes(plan: Plan, units: UnitConditions) -> str:
+    """Whether a unit is in the list of one of the steps and one of the outcomes."""
+    reached = stopped = "1"
+    if units.steps:
+        reached = f"reached >= {min(units.steps)}"
+        stopped = f"reached IN ({', '.join(map(str, units.steps))})"
+    if not units.outcomes:
+        return reached
+    n = len(plan.steps)
+    return " OR ".join(
+        f"({_outcome(plan, outcome, n)}) AND {reached if outcome is Outcome.COMPLETED else stopped}"
+        for outcome in units.outcomes
+    )
 
 
 def _seen_index(plan: Plan, diagnostic: int) -> int:
@@ -250,25 +265,38 @@ def _quality(plan: Plan, quality: Quality, number: int) -> str:
     }[quality]
 
 
-def trend(counted: CountedUnits, edges_ms: Sequence[int], step: int | None = None) -> Statement:
+def trend(
+    counted: CountedUnits,
+    edges_ms: Sequence[int],
+    step: int | None = None,
+    pair: tuple[int, int] | None = None,
+) -> Statement:
     """Count units by the time of their entry.
 
     edges_ms: starts of the buckets in ascending order. The first bucket must start no later than
     the first entry. For visitors, `counted` must have the same edges. step: count the units that
-    dropped off after this step as `lost`, in one more column. Columns: bucket (its start),
-    first_ms and last_ms (times of its first and last entry), entered, completed, pending,
-    early (completed units whose window is open), excluded, reopened (dropped-off units that are
-    open), reopened_excluded (excluded units that are open), median_ms. Buckets without entries are
-    omitted.
+    dropped off after this step as `lost`, in one more column. pair: count the eligible units that
+    reached each of two steps, and those of them that are settled, as `reached_from`, `reached_to`,
+    `settled_from` and `settled_to`, in four more columns. Columns: bucket (its start), first_ms and
+    last_ms (times of its first and last entry), entered, completed, pending, early (completed units
+    whose window is open), excluded, reopened (dropped-off units that are open), reopened_excluded
+    (excluded units that are open), median_ms. Buckets without entries are omitted.
     """
     plan = counted.plan
     n = len(plan.steps)
     edges = plan.binder.bind("Array(Int64)", list(edges_ms))
-    dropped_off, lost = _outcome(plan, Outcome.DROPPED_OFF, n), ""
+    dropped_off, more = _outcome(plan, Outcome.DROPPED_OFF, n), ""
     if step is not None:
-        lost = f"countIf(reached = {step} AND {dropped_off}) AS lost,"
+        more = f"countIf(reached = {step} AND {dropped_off}) AS lost,"
+    if pair is not None:
+        settled = f"{_ELIGIBLE} AND NOT open AND NOT ({_waiting(plan)})"
+        more += f"""
+               countIf(reached >= {pair[0]} AND {_ELIGIBLE}) AS reached_from,
+               countIf(reached >= {pair[1]} AND {_ELIGIBLE}) AS reached_to,
+               countIf(reached >= {pair[0]} AND {settled}) AS settled_from,
+               countIf(reached >= {pair[1]} AND {settled}) AS settled_to,"""
     return counted.statement(f"""
-        SELECT roundDown(entry_ts, {edges}) AS bucket, count() AS entered, {lost}
+        SELECT roundDown(entry_ts, {edges}) AS bucket, count() AS entered, {more}
                min(entry_ts) AS first_ms, max(entry_ts) AS last_ms,
                countIf(reached = {n}) AS completed,
                countIf({_outcome(plan, Outcome.PENDING, n)}) AS pending,
@@ -292,7 +320,7 @@ def possible_entries(
     sql = f"""
         SELECT roundDown(ts, {edges}) AS bucket, min(ts) AS first_ms, max(ts) AS last_ms
         FROM ({matched_events(plan)})
-        WHERE unit != 0 AND {plan.overlaps("mask", plan.steps[0].all)}{plan.may_enter()}
+        WHERE unit != 0 AND {plan.overlaps("mask", plan.entry_bits)}{plan.may_enter()}
         GROUP BY bucket ORDER BY bucket"""
     return Statement(sql, plan.binder.values)
 

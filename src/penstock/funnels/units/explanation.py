@@ -75,6 +75,8 @@ def _explain(
             row_index, sentence = _explain_exclusion(definition, event, verdict.step)
         else:
             row_index, row = required_rows(definition)[verdict.step - 1]
+            if verdict.row is not None:
+                row_index, row = verdict.row, definition.rows[verdict.row]
             sentence = _explain_verdict(definition, row, path, event, verdict)
             if event in path.assumed:
                 sentence += " Its order is assumed: equal times count in the order of the steps."
@@ -97,7 +99,9 @@ def _explain_exclusion(definition: Definition, event: MatchedEvent, step: int) -
         reason = f"it matches the exclusion row after step {step}"
         row_index = exclusion
     else:
-        reason = f"step {step + 1} is strict, and the event belongs to another step"
+        is_of_step = any(event.matched[row] for row, _ in required_rows(definition))
+        belongs = "the event belongs to another step" if is_of_step else "no other event may occur"
+        reason = f"step {step + 1} is strict, and {belongs}"
         row_index = required_rows(definition)[step][0]
     return row_index, f"Excludes the {unit} after step {step}: {reason}. Nothing later counts."
 
@@ -108,10 +112,15 @@ def _explain_verdict(
     step = f"step {verdict.step}"
     match verdict.decision:
         case Decision.ENTRY:
+            does = "Completes step 1: the entry."
+            if verdict.row is not None:
+                does = f"Does {_step_of_row(definition, verdict.row)}, the first: the entry."
             if path.window_end_ms is None:
-                return "Completes step 1: the entry. The window never ends."
-            end = iso(path.window_end_ms)
-            return f"Completes step 1: the entry. The window lasts until {end}, inclusive."
+                return f"{does} The window never ends."
+            return f"{does} The window lasts until {iso(path.window_end_ms)}, inclusive."
+        case Decision.ACCEPTED if verdict.row is not None:
+            does = _step_of_row(definition, verdict.row)
+            return f"Accepted: does {does}. {verdict.step} of {len(definition.steps)} are done."
         case Decision.ACCEPTED if verdict.completes:
             return f"Accepted: completes {step}."
         case Decision.ACCEPTED:
@@ -132,6 +141,11 @@ def _explain_verdict(
             did = excluded if is_rival else f"completed step {verdict.step - 1}"
             refused = "Excludes nothing" if verdict.excludes else f"Not accepted for {step}"
             return f"{refused}: {_explain_tie(event, verdict, did)}"
+
+
+def _step_of_row(definition: Definition, row_index: int) -> str:
+    numbers = {index: number for number, (index, _) in enumerate(required_rows(definition), 1)}
+    return f"step {numbers[row_index]}"
 
 
 def _explain_tie(event: MatchedEvent, verdict: Verdict, did: str) -> str:
@@ -160,6 +174,8 @@ def _explain_ignored(definition: Definition, path: FunnelPath | None, event: Mat
             return "Matches an exclusion row, but not between the two steps around it."
         return "Matches no step."
     matches = f"Matches step {_join_words([str(step) for step in steps])}, but "
+    if definition.in_any_order:
+        return f"{matches}{_reason_in_any_order(definition, path, event)}."
     if path is None:
         return f"{matches}step 1 was never completed, so nothing counts."
     n = len(required_rows(definition))
@@ -191,6 +207,22 @@ def _explain_ignored(definition: Definition, path: FunnelPath | None, event: Mat
     if next_step in steps:
         return f"Matches step {next_step}, but another event of the same time completed it."
     return f"{matches}step {next_step} was next."
+
+
+def _reason_in_any_order(
+    definition: Definition, path: FunnelPath | None, event: MatchedEvent
+) -> str:
+    """Return in words why an event of a step does not count, if steps count in any order."""
+    if path is None or not all(event.met):
+        return f"it {reason_not_to_enter(definition)}"
+    if event.at_ms < path.entry_ms:
+        return "another entry of this visitor counts: the one that leads furthest"
+    if not path.in_window(event.at_ms):
+        return "it comes after the window"
+    exclusion = path.excluded_by
+    if exclusion is not None and event.late_order > exclusion.late_order:
+        return f"the {definition.unit_word} was already excluded"
+    return "other events do all steps that it could do"
 
 
 def reason_not_to_enter(definition: Definition) -> str:

@@ -45,7 +45,8 @@ class MatchedEvent:
     matched: for each row of the definition, the indexes of the matches that it satisfies. values:
     tagged entry values, one per breakdown property. coarse: whether its provider states times in
     whole seconds ("Whole seconds"). met: for each of the query's conditions on entries, whether it
-    meets the condition. compared: the value that the condition compares.
+    meets the condition. compared: the value that the condition compares. is_sent: False for an app
+    open that Penstock recorded itself.
     """
 
     event_id: str
@@ -57,6 +58,7 @@ class MatchedEvent:
     coarse: bool = False
     met: tuple[bool, ...] = ()
     compared: tuple[Any, ...] = ()
+    is_sent: bool = True
 
     @property
     def order(self) -> Order:
@@ -91,7 +93,8 @@ class Verdict:
 
     step: the required step, from 1; for an exclusion, the last completed step. parts: the parts of
     a group that the event filled. against: the event that a tie was compared with. number: the last
-    accepted number before a skip. excludes: whether the event is one that excludes.
+    accepted number before a skip. excludes: whether the event is one that excludes. row: index of
+    the row that the event serves, if steps count in any order.
     """
 
     decision: Decision
@@ -101,6 +104,7 @@ class Verdict:
     against: MatchedEvent | None = None
     number: int | None = None
     excludes: bool = False
+    row: int | None = None
 
 
 @dataclass(slots=True)
@@ -110,12 +114,13 @@ class FunnelPath:
     entry: the event that completed step 1. values: tagged entry values. passes: whether they meet
     the query's conditions on entries. candidates: the events that decide the values. tied: whether
     they decide by agreement. completed: the event that completed each step. done: the sort key at
-    which each step was completed. options: for each completed step, the matches that count. events:
-    all events of the unit, in reading order. later: the events that are read after the entry.
-    accepted: the events after the entry that rule 5 accepted. verdicts: the decisions on events
-    that matched the next step, by event ID. ties: number of unordered ties. excluded_by: the event
-    that excluded the unit, if any. assumed: accepted events whose order is assumed, because their
-    times are equal. newest: the path of a visitor's last entry that may count and is not excluded.
+    which each step was completed. options: for each completed step, the matches that count; in any
+    order, for each step. events: all events of the unit, in reading order. later: the events that
+    are read after the entry. accepted: the events after the entry that rule 5 accepted. verdicts:
+    the decisions on events that matched the next step, by event ID. ties: number of unordered ties.
+    excluded_by: the event that excluded the unit, if any. assumed: accepted events whose order is
+    assumed, because their times are equal. newest: the path of a visitor's last entry that may
+    count and is not excluded.
     """
 
     entry: MatchedEvent
@@ -218,7 +223,7 @@ def gaps_of(definition: Definition, event: MatchedEvent) -> frozenset[int]:
     """Return the numbers of the steps after which an event excludes a unit.
 
     It matches the exclusion row there. Or the next step is strict, and the event matches another
-    step but not that one.
+    step but not that one; if nothing else may lie before the next step, it may match no step.
     """
     if not definition.excludes:
         return frozenset()
@@ -228,10 +233,43 @@ def gaps_of(definition: Definition, event: MatchedEvent) -> frozenset[int]:
     for step, (row_index, row) in enumerate(steps[1:], start=1):
         exclusion = exclusion_row(definition, step)
         if (exclusion is not None and event.matched[exclusion]) or (
-            row.strict and of_steps and not event.matched[row_index]
+            (of_steps or (row.strict_all and event.is_sent))
+            and row.strict
+            and not event.matched[row_index]
         ):
             gaps.add(step)
     return frozenset(gaps)
+
+
+def entry_values(
+    entry: MatchedEvent, candidates: Sequence[MatchedEvent]
+) -> tuple[tuple[str, ...], bool]:
+    """Return the entry values, and whether agreement decided them.
+
+    They are the values of the entry event (R9, R10). If the order of several candidates is not
+    known, only values on which all of them agree count (R11).
+    """
+    numbers = [candidate.number for candidate in candidates]
+    ordered = len(candidates) == 1 or (None not in numbers and len(set(numbers)) == len(numbers))
+    if ordered:
+        return entry.values, False
+    indexes = range(len(entry.values))
+    seen = [{candidate.values[index] for candidate in candidates} for index in indexes]
+    return tuple(values.pop() if len(values) == 1 else MISSING for values in seen), True
+
+
+def passes(
+    definition: Definition, entry: MatchedEvent, candidates: Sequence[MatchedEvent], *, tied: bool
+) -> bool:
+    """Whether the entry values meet the query's conditions on entries."""
+    return all(
+        condition.if_missing
+        if tied and len({candidate.compared[index] for candidate in candidates}) > 1
+        else is_met
+        for index, (condition, is_met) in enumerate(
+            zip(definition.entry_conditions, entry.met, strict=True)
+        )
+    )
 
 
 def conflicts(definition: Definition, path: FunnelPath, property_index: int) -> list[MatchedEvent]:
@@ -256,6 +294,7 @@ def conflicts(definition: Definition, path: FunnelPath, property_index: int) -> 
         if entry_value != MISSING
         and event.values[property_index] not in (entry_value, MISSING)
         and is_provably_after(event.late_order, path.entry.order)
+        and not (definition.in_any_order and event.at_ms == path.entry_ms)
     ]
 
 

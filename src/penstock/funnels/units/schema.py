@@ -1,8 +1,16 @@
 """Wire types for single units: lists, traces and explanations."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, JsonValue
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    JsonValue,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+)
 
 from penstock.base.event_limits import MAX_PATH_CHARS
 from penstock.base.paging import MAX_PAGE_SIZE
@@ -12,19 +20,44 @@ from penstock.base.table_files import TableFormat
 from penstock.funnels.queries.schema import AdHocQuery, CohortQuery, HeadRecord
 from penstock.funnels.statements.units import Outcome, Quality, UnitSort
 from penstock.funnels.units.path import Decision
-from penstock.http.schema import Record, without_nul
+from penstock.http.schema import Record, RuleBroken, faults_of, without_nul
+
+
+def _in_list(item: Any) -> BeforeValidator:
+    """Return a validator of a query parameter with one or more items, separated by commas."""
+    adapter: TypeAdapter[Any] = TypeAdapter(item)
+
+    def read(text: Any) -> Any:
+        try:
+            return tuple(adapter.validate_python(part) for part in str(text).split(","))
+        except ValidationError as error:
+            fault, *_ = faults_of(error)
+            raise RuleBroken(fault.code, fault.message) from None
+
+    return BeforeValidator(read)
+
+
+Steps = Annotated[
+    tuple[int, ...],
+    _in_list(Annotated[int, Field(ge=1, le=20)]),
+    WithJsonSchema({"type": "string", "pattern": r"^\d+(,\d+)*$"}),
+]
+Outcomes = Annotated[tuple[Outcome, ...], _in_list(Outcome), WithJsonSchema({"type": "string"})]
 
 
 class UnitListQuery(CohortQuery):
     """Query parameters that select and sort units. Listed units meet all of the conditions."""
 
-    step: Annotated[int | None, Field(ge=1, le=20)] = None
-    """Units that reached this step. With the outcome pending, droppedOff or excluded: units that
-    got exactly this far.
+    step: Steps | None = None
+    """Units that reached this step, or one of several, separated by commas. With the outcome
+    pending, droppedOff or excluded: units that got exactly this far.
     """
     option: Annotated[int | None, Field(ge=0, le=30)] = None
-    """Units that count for this option of the step. Requires `step`."""
-    outcome: Outcome | None = None
+    """Units that count for this option of the step. Requires one `step`."""
+    outcome: Outcomes | None = None
+    """Units with this outcome, or with one of several, separated by commas: completed, pending,
+    droppedOff or excluded.
+    """
     diagnostic: Annotated[int | None, Field(ge=0, le=29)] = None
     """Units with an event that this diagnostic row (its `row`) counts."""
     quality: Quality | None = None
@@ -36,7 +69,7 @@ class UnitListQuery(CohortQuery):
         Annotated[str, Field(max_length=MAX_PATH_CHARS), AfterValidator(without_nul)] | None
     ) = None
     """Units with this event soon after the step: the units of an event among the drivers of a loss.
-    Requires `step` and `eventType`.
+    Requires one `step` and `eventType`.
     """
     event_type: Literal["Pageview", "Screen view", "Event", "Transaction", "Provider"] | None = None
     """Type of the event. Requires `eventName`."""
@@ -57,6 +90,11 @@ class UnitListQuery(CohortQuery):
     ] = UnitSort.ENTRY
     order: Literal["desc", "asc"] = "desc"
     """Descending or ascending order."""
+
+
+def only_step(query: UnitListQuery) -> int | None:
+    """Return the step of a list; None if it has none, or several."""
+    return query.step[0] if query.step is not None and len(query.step) == 1 else None
 
 
 class UnitsQuery(UnitListQuery):
@@ -133,11 +171,12 @@ class UnitsRecord(HeadRecord):
 class EntryValueRecord(Record):
     """The origin of an entry value.
 
-    how: `entryEvent`, or whether tied events agree, disagree or all lack the value.
+    how: `entryEvent`, `event` for another one (`breakdownAt`), or whether tied events agree,
+    disagree or all lack the value.
     """
 
     value: Scalar | None
-    how: Literal["entryEvent", "agreed", "disagreed", "missing"]
+    how: Literal["entryEvent", "event", "agreed", "disagreed", "missing"]
     event_ids: list[str]
 
 

@@ -32,7 +32,13 @@ from penstock.funnels.statements.units import (
 from penstock.funnels.units.after_step import events_after_step
 from penstock.funnels.units.attempt_names import attempt_name
 from penstock.funnels.units.run_names import run_name
-from penstock.funnels.units.schema import UnitListQuery, UnitRecord, UnitsQuery, UnitsRecord
+from penstock.funnels.units.schema import (
+    UnitListQuery,
+    UnitRecord,
+    UnitsQuery,
+    UnitsRecord,
+    only_step,
+)
 from penstock.metadb.person import PersonName, StoredVisitor
 
 _WITH_PROPERTY = (Quality.UNKNOWN_ENTRY_VALUE, Quality.CONFLICT)
@@ -205,14 +211,15 @@ def _check_conditions(definition: Definition, query: UnitListQuery) -> None:
     steps, diagnostics = definition.steps, _diagnostic_rows(definition)
     faults: dict[str, str] = {}
     others: list[Fault] = []
-    if query.step is not None and query.step > len(steps):
+    step = only_step(query)
+    if max(query.step or (1,)) > len(steps):
         faults["step"] = f"This funnel has {len(steps)} steps."
-    if query.option is not None and query.step is None:
-        faults["option"] = "Send step as well: options belong to a step."
-    elif query.option is not None and "step" not in faults:
-        options = len(steps[(query.step or 1) - 1].matches)
+    if query.option is not None and step is None:
+        faults["option"] = "Send one step as well: options belong to a step."
+    elif query.option is not None and step is not None and "step" not in faults:
+        options = len(steps[step - 1].matches)
         if query.option >= options:
-            faults["option"] = f"Step {query.step} has {options} options, numbered from 0."
+            faults["option"] = f"Step {step} has {options} options, numbered from 0."
     if query.diagnostic is not None and query.diagnostic not in diagnostics:
         known = ", ".join(map(str, diagnostics)) or "none"
         faults["diagnostic"] = f"This is not a diagnostic row; the funnel has: {known}."
@@ -233,9 +240,9 @@ def _event_faults(query: UnitListQuery, n: int) -> dict[str, str]:
     faults = {}
     if query.event_type is None:
         faults["eventType"] = "Send the type of the event as well."
-    if query.step is None:
-        faults["step"] = "Send the step after which the event happened."
-    elif query.step == n:
+    if only_step(query) is None:
+        faults["step"] = "Send the one step after which the event happened."
+    elif only_step(query) == n:
         faults["step"] = f"Must be less than {n}: no step comes after the last one."
     return faults
 
@@ -254,17 +261,18 @@ def unit_conditions(
     """
     definition, event = context.definition, None
     _check_conditions(definition, query)
-    if query.step is not None and query.event_name is not None and query.event_type is not None:
+    step = only_step(query)
+    if step is not None and query.event_name is not None and query.event_type is not None:
         event = EventCondition(
-            events_after_step(runner, context, query.step, query.of),
+            events_after_step(runner, context, step, query.of),
             KINDS_BY_TYPE[query.event_type],
             query.event_name,
             query.has_event,
         )
     return UnitConditions(
-        step=query.step,
+        steps=query.step or (),
+        outcomes=query.outcome or (),
         option=query.option,
-        outcome=query.outcome,
         diagnostic=None
         if query.diagnostic is None
         else _diagnostic_rows(definition).index(query.diagnostic) + 1,

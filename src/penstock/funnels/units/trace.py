@@ -12,17 +12,19 @@ from dataclasses import dataclass
 from itertools import islice, takewhile
 from typing import Any
 
-from penstock.base.scalar import MISSING
 from penstock.funnels.definitions.model import CountingUnit, Definition, Row
 from penstock.funnels.statements.entries import MAX_COMPARISONS, MAX_TOGETHER
+from penstock.funnels.units.any_order import paths_in_any_order
 from penstock.funnels.units.path import (
     SERVED,
     Decision,
     FunnelPath,
     MatchedEvent,
     Verdict,
+    entry_values,
     gaps_of,
     is_provably_after,
+    passes,
     rank,
     required_rows,
 )
@@ -35,6 +37,9 @@ def funnel_paths(definition: Definition, events: Sequence[MatchedEvent]) -> Iter
     events: the events of one unit.
     """
     row_index, step = required_rows(definition)[0]
+    if definition.in_any_order:
+        yield from paths_in_any_order(definition, events)
+        return
     events = sorted(events, key=lambda event: (*event.order[:4], rank(definition, event, 0)))
     sequel = _Sequel(definition, events)
     filled: frozenset[int] = frozenset()
@@ -167,11 +172,11 @@ def _follow(
     steps, entry = required_rows(definition), events[start.index]
     index = bisect_right(sequel.orders, entry.order) - 1
     values, tied = entry_values(entry, start.candidates)
-    passes = _passes(definition, entry, start.candidates, tied=tied)
+    is_selected = passes(definition, entry, start.candidates, tied=tied)
     path = FunnelPath(
         entry=entry,
         values=values,
-        passes=passes,
+        passes=is_selected,
         candidates=start.candidates,
         tied=tied,
         completed=[entry],
@@ -447,37 +452,6 @@ def _counted_matches(row: Row, matches: frozenset[int]) -> frozenset[int]:
     return frozenset(range(len(row.matches))) if row.all_of else frozenset((min(matches),))
 
 
-def entry_values(
-    entry: MatchedEvent, candidates: Sequence[MatchedEvent]
-) -> tuple[tuple[str, ...], bool]:
-    """Return the entry values, and whether agreement decided them.
-
-    They are the values of the entry event (R9, R10). If the order of several candidates is not
-    known, only values on which all of them agree count (R11).
-    """
-    numbers = [candidate.number for candidate in candidates]
-    ordered = len(candidates) == 1 or (None not in numbers and len(set(numbers)) == len(numbers))
-    if ordered:
-        return entry.values, False
-    indexes = range(len(entry.values))
-    seen = [{candidate.values[index] for candidate in candidates} for index in indexes]
-    return tuple(values.pop() if len(values) == 1 else MISSING for values in seen), True
-
-
-def _passes(
-    definition: Definition, entry: MatchedEvent, candidates: Sequence[MatchedEvent], *, tied: bool
-) -> bool:
-    """Whether the entry values meet the query's conditions on entries."""
-    return all(
-        condition.if_missing
-        if tied and len({candidate.compared[index] for candidate in candidates}) > 1
-        else is_met
-        for index, (condition, is_met) in enumerate(
-            zip(definition.entry_conditions, entry.met, strict=True)
-        )
-    )
-
-
 def chosen_path(
     definition: Definition,
     events: Sequence[MatchedEvent],
@@ -542,7 +516,7 @@ def run_of(runs: Sequence[FunnelPath], event: MatchedEvent) -> FunnelPath | None
 
 def _max_possible_runs(definition: Definition, events: Sequence[MatchedEvent]) -> int:
     """Return the maximum number of events that may begin a run, as in a report."""
-    matched = max(1, sum(any(event.matched) for event in events)) if definition.repeat else 1
+    matched = _events_read(definition, events) if definition.repeat else 1
     return max(1, MAX_COMPARISONS // (matched * definition.max_readings))
 
 
@@ -553,11 +527,18 @@ def _max_entries(definition: Definition, events: Sequence[MatchedEvent]) -> int 
         and not definition.excludes
         and not definition.in_step_order
         and not any(row.all_of for _, row in required_rows(definition))
+        and not (definition.in_any_order and definition.has_shared_events)
         and not any(event.coarse and any(event.matched) for event in events)
     ):
         return None
-    matched = max(1, sum(any(event.matched) for event in events))
+    matched = _events_read(definition, events)
     return max(1, MAX_COMPARISONS // (matched * definition.max_readings))
+
+
+def _events_read(definition: Definition, events: Sequence[MatchedEvent]) -> int:
+    """Return the number of events that a report reads; at least 1."""
+    reads_all = definition.reads_all_events
+    return max(1, sum(any(event.matched) or (reads_all and event.is_sent) for event in events))
 
 
 def is_in_period(at_ms: int, start_ms: int | None, end_ms: int | None) -> bool:

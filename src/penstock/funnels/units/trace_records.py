@@ -13,8 +13,9 @@ from penstock.funnels.queries.provenance import Provenance, head_of
 from penstock.funnels.statements.entries import MAX_UNIT_EVENTS
 from penstock.funnels.statements.matching import TYPES
 from penstock.funnels.statements.query import QueryParams
+from penstock.funnels.units.breakdown import breakdown_values
 from penstock.funnels.units.explanation import Explanation, reason_not_to_enter
-from penstock.funnels.units.path import Decision, FunnelPath, conflicts
+from penstock.funnels.units.path import Decision, FunnelPath
 from penstock.funnels.units.run_names import run_name
 from penstock.funnels.units.schema import (
     CompletedStepRecord,
@@ -208,23 +209,25 @@ def _steps(path: FunnelPath | None) -> list[CompletedStepRecord]:
 
 def _entry_values(definition: Definition, path: FunnelPath) -> dict[str, EntryValueRecord]:
     values = {}
-    for index, name in enumerate(definition.breakdown_properties):
-        sources = list(path.candidates) if path.tied else [path.entry]
-        source_values = {event.values[index] for event in sources}
+    named = zip(definition.breakdown_properties, breakdown_values(definition, path), strict=True)
+    for index, (name, given) in enumerate(named):
+        source_values = {event.values[index] for event in given.sources}
         how = (
             "missing"
-            if source_values == {MISSING}
+            if source_values <= {MISSING}
             else "entryEvent"
-            if not path.tied
+            if not given.tied
             else "agreed"
             if len(source_values) == 1
             else "disagreed"
         )
+        if how == "entryEvent" and not definition.is_by_entry:
+            how = "event"
         values[name] = EntryValueRecord.model_validate(
             {
-                "value": untagged(path.values[index]),
+                "value": untagged(given.value),
                 "how": how,
-                "eventIds": [event.event_id for event in sources],
+                "eventIds": [event.event_id for event in given.sources],
             }
         )
     return values
@@ -234,13 +237,15 @@ def _conflicts(definition: Definition, path: FunnelPath) -> list[ConflictRecord]
     return [
         ConflictRecord(
             property=name,
-            entry_value=untagged(path.values[index]),
+            entry_value=untagged(given.value),
             value=untagged(event.values[index]),
             event_id=event.event_id,
             occurred_at=iso(event.at_ms),
         )
-        for index, name in enumerate(definition.breakdown_properties)
-        for event in conflicts(definition, path, index)
+        for index, (name, given) in enumerate(
+            zip(definition.breakdown_properties, breakdown_values(definition, path), strict=True)
+        )
+        for event in given.conflicts
     ]
 
 

@@ -142,4 +142,5 @@ def matched_event(definition: Definition, row: Mapping[str, Any]) -> MatchedEven
         bool(row["coarse"]),
         tuple(map(bool, row.get("met", ()))),
         tuple(row.get("compared", ())),
+        bool(bits & 1),
     )

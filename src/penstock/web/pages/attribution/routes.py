@@ -128,10 +128,11 @@ def _notes(record: AttributionRecord, funnel: FunnelRecord | None) -> list[str]:
     """Return the notes about the funnel's coverage, worded for the pages."""
     if record.coverage is None or funnel is None:
         return []
-    return [
+    notes = [
         no_window_note(f"{funnel.unit_word}s") if code is NoteCode.NO_WINDOW else note
         for note, code in zip(record.coverage.notes, record.coverage.note_codes, strict=True)
     ]
+    return list(dict.fromkeys(notes))  # imports of the same minute have the same note
 
 
 ROUTES = (attribution_page,)

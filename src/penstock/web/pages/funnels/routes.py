@@ -7,6 +7,7 @@ from litestar import Response
 
 from penstock.base.errors import Conflict, Unavailable
 from penstock.events.imports.dry_runs.service import DryRunService
+from penstock.events.imports.service import ImportService
 from penstock.funnels.definitions.schema import FunnelRecord, SavedDefinition
 from penstock.funnels.internal_traffic.service import InternalTrafficService
 from penstock.funnels.pipeline import FunnelQueryRunner
@@ -104,7 +105,11 @@ def _figures(view: View, runner: FunnelQueryRunner, funnel: FunnelRecord) -> dic
 
 @page("/funnels/new")
 def new_page(
-    view: View, funnels: FunnelService, segments: SavedSegmentService, dry_runs: DryRunService
+    view: View,
+    funnels: FunnelService,
+    segments: SavedSegmentService,
+    imports: ImportService,
+    dry_runs: DryRunService,
 ) -> Response[bytes]:
     """Form for a new funnel.
 
@@ -113,8 +118,9 @@ def new_page(
     """
     source_id = view.request.query_params.get("from")
     query = view.query(NewFunnelQuery)
-    definition = note = None
+    definition = note = website_id = None
     if query.import_:
+        website_id = imports.find(view.reader.caller, query.import_).website_id
         summary = dry_runs.summary(view.reader.caller, query.import_)
         definition = first_funnel(summary, query.attempt_property)
         note = equal_times_note(summary, query.attempt_property)
@@ -124,7 +130,7 @@ def new_page(
             "name": f"Copy of {source.name}"[:_MAX_NAME_LENGTH],
             "folder": source.folder,
         }
-    return _builder(view, None, definition, is_about_the_past=bool(query.import_), note=note)
+    return _builder(view, None, definition, note=note, website_id=website_id)
 
 
 @page("/funnels/{funnel_id:str}/edit")
@@ -151,13 +157,13 @@ def _builder(
     saved: FunnelRecord | None,
     definition: dict[str, Any] | None,
     *,
-    is_about_the_past: bool = False,
     note: str | None = None,
+    website_id: str | None = None,
 ) -> Response[bytes]:
     """Render the builder.
 
-    is_about_the_past: whether to count all events, not only recent ones. note: how the suggested
-    definition treats equal times, if the times of its events are coarse.
+    note: how the suggested definition treats equal times, if the times of its events are coarse.
+    website_id: the website of the import that suggested it, whose events may all be old.
     """
     return view.render(
         "funnels/builder.html",
@@ -165,8 +171,8 @@ def _builder(
         is_changed=saved is not None and definition != _as_request(saved.name, saved.definition),
         definition=definition,
         limits={"rows": MAX_ROWS, "steps": MAX_STEPS, "breakdowns": MAX_BREAKDOWNS},
-        is_about_the_past=is_about_the_past,
         note=note,
+        website_id=website_id,
     )
 
 

@@ -17,6 +17,7 @@ from penstock.funnels.questions import FLOWS, NEXT
 from penstock.web.page_routes import page, slow_page
 from penstock.web.pages.funnel_page import FunnelPages
 from penstock.web.pages.parts import load_parts
+from penstock.web.pages.report.panels.audience import audience
 from penstock.web.pages.report.panels.cohorts import cohorts
 from penstock.web.pages.report.panels.compare import compare
 from penstock.web.pages.report.panels.context import Panel, ReportContext, answer_to
@@ -86,6 +87,7 @@ def report(
         "overview": partial(overview, context),
         "detail": partial(_detail, context, TABS[show]),
         "verdict": partial(verdict, context),
+        "audience": partial(audience, context),
     }
     # Without a time zone in the address, the browser loads the parts using its own time zone.
     in_page = "timezone" in view.request.query_params

@@ -5,13 +5,14 @@ from typing import Any, assert_never
 from litestar import Response
 
 from penstock.base.clock import parse_time
+from penstock.base.wording import listed
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.schema import AdHocQuery
 from penstock.funnels.questions import UNITS
 from penstock.funnels.routes import unit_in_path
 from penstock.funnels.statements.units import Outcome
 from penstock.funnels.units.path import Decision
-from penstock.funnels.units.schema import TraceRecord, UnitsQuery
+from penstock.funnels.units.schema import TraceRecord, UnitsQuery, only_step
 from penstock.funnels.units.trace_reader import trace_of
 from penstock.web.page_routes import slow_page
 from penstock.web.pages.funnel_page import FunnelPage, FunnelPages, row_title
@@ -48,9 +49,11 @@ def units(
 ) -> Response[bytes]:
     page = funnel_pages.load(funnel_id, view.query(UnitsPageQuery, view.websites))
     query = view.query(UnitsQuery)
-    conditions = query.model_dump(
-        include=_CONDITIONS, exclude_defaults=True, by_alias=True, mode="json"
-    )
+    sent = query.model_dump(include=_CONDITIONS, exclude_defaults=True, by_alias=True, mode="json")
+    conditions = {
+        name: ",".join(map(str, value)) if isinstance(value, list) else value
+        for name, value in sent.items()
+    }
 
     def load() -> Any:
         cursor = {"cursor": query.cursor} if query.cursor else {}
@@ -67,6 +70,7 @@ def units(
         outcomes=_outcomes(page),
         sorts=_SORTS,
         title=_title(page, query),
+        only_step=only_step(query),
         event_in_words=_event_in_words(page, query),
         list_part=load_part(view, "list", load),
     )
@@ -81,7 +85,35 @@ def _outcomes(page: FunnelPage) -> dict[str, str]:
 def _title(page: FunnelPage, query: UnitsQuery) -> str:
     """Describe a list's conditions in words, such as `Attempts that reached step 2`."""
     phrases = []
-    that, step, outcome = page.who, query.step, query.outcome
+    that, step = page.who, only_step(query)
+    if len(query.step or ()) > 1 or len(query.outcome or ()) > 1:
+        phrases.append(_several(page, query))
+    else:
+        outcome = query.outcome[0].value if query.outcome else None
+        phrases += _stopped(page, step, outcome)
+    row = page.required_steps[step - 1] if step and step <= len(page.required_steps) else None
+    if row and query.option is not None and query.option <= len(row.or_):
+        phrases.append(f"by {[row, *row.or_][query.option].value}")
+    if query.diagnostic is not None and query.diagnostic < len(page.definition.steps):
+        phrases.append(f"with {row_title(page.definition.steps[query.diagnostic])}")
+    if query.quality:
+        suffix = f" for {query.property}" if query.property else ""
+        phrases.append(QUALITIES[query.quality] + suffix)
+    return " ".join([page.noun().capitalize(), *(phrases or [f"{that} entered"])])
+
+
+def _several(page: FunnelPage, query: UnitsQuery) -> str:
+    """Describe several outcomes or steps, such as `pending or dropped off at step 2 or 3`."""
+    steps = f"step {listed([str(step) for step in sorted(query.step)], 'or')}" if query.step else ""
+    if not query.outcome:
+        return f"{page.who} reached {steps}"
+    outcomes = listed([page.outcome(each).lower() for each in query.outcome], "or")
+    return f"{outcomes} at {steps}" if steps else outcomes
+
+
+def _stopped(page: FunnelPage, step: int | None, outcome: str | None) -> list[str]:
+    """Describe at most one step and at most one outcome."""
+    phrases, that = [], page.who
     outcomes = {
         "completed": f"{that} completed the funnel",
         "pending": f"{that} are pending" if page.has_window else f"{that} have not converted",
@@ -97,16 +129,9 @@ def _title(page: FunnelPage, query: UnitsQuery) -> str:
             "excluded": f"{that} were excluded after {name}",
         }
         phrases.append(stopped.get(outcome or "", f"{that} reached {name}"))
-        if row and query.option is not None and query.option <= len(row.or_):
-            phrases.append(f"by {[row, *row.or_][query.option].value}")
     if outcome and (step is None or outcome == "completed"):
         phrases.append(outcomes[outcome])
-    if query.diagnostic is not None and query.diagnostic < len(page.definition.steps):
-        phrases.append(f"with {row_title(page.definition.steps[query.diagnostic])}")
-    if query.quality:
-        suffix = f" for {query.property}" if query.property else ""
-        phrases.append(QUALITIES[query.quality] + suffix)
-    return " ".join([page.noun().capitalize(), *(phrases or [f"{that} entered"])])
+    return phrases
 
 
 def _event_in_words(page: FunnelPage, query: UnitsQuery) -> str | None:
@@ -116,7 +141,8 @@ def _event_in_words(page: FunnelPage, query: UnitsQuery) -> str | None:
     words = f"{'With' if query.has_event else 'Without'} {query.event_name}"
     if query.of == "visitor" and page.definition.counting_unit == "attempt":
         words += " of the visitor"
-    return f"{words} soon after step {query.step}" if query.step else words
+    step = only_step(query)
+    return f"{words} soon after step {step}" if step else words
 
 
 @slow_page("/funnels/{funnel_id:str}/units/{unit:path}")

@@ -67,6 +67,14 @@ class ReportContext:
         largest = self.prepare(page=1, pageSize=MAX_PAGE_SIZE, sort="entered", order="desc")
         return self.ask(RESULTS, {}, largest).cohorts.data
 
+    @property
+    def pair(self) -> tuple[int, int] | None:
+        """The two steps that the reader chose; None for none, and for steps that do not fit."""
+        first, _, last = (self.query.pair or "").partition("-")
+        if not last or not 1 <= int(first) < int(last) <= len(self.page.required_steps):
+            return None
+        return int(first), int(last)
+
     def prepare(self, only: Parameters | None = None, **more: Any) -> QueryContext:
         """Prepare a query. only: a cohort, instead of the page's filter. more: other parameters."""
         parameters, page = self.page.parameters(**more), self.page
@@ -93,7 +101,10 @@ class ReportContext:
             "of": query.of,
             **query.buckets(),
         }
-        names = question.query.model_fields
+        fields = question.query.model_fields.items()
+        names = {info.alias or name for name, info in fields}
+        if "where" in names and where is Where.BETWEEN and self.pair is not None:
+            parameters |= {"step": self.pair[0], "toStep": self.pair[1]}
         return {name: value for name, value in parameters.items() if name in names}
 
     def ask(

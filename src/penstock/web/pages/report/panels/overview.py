@@ -209,7 +209,8 @@ def _exclusions(later: Sequence[SavedStep]) -> list[str]:
         if row.exclude:
             reasons.append(row_title(row))
         if row.required:
-            return [*reasons, "another step out of order"] if row.strict else reasons
+            other = "any other event" if row.strict == "all" else "another step out of order"
+            return [*reasons, other] if row.strict else reasons
     return reasons
 
 

@@ -30,7 +30,7 @@ class Bin(NamedTuple):
 def times(context: ReportContext) -> dict[str, Any]:
     """The times between the two steps that the reader chose, or between the first and last."""
     n = len(context.page.required_steps)
-    pair = _pair(context.query.pair, n)
+    pair = context.pair
     more: dict[str, Any] = {} if pair is None else {"from": pair[0], "to": pair[1]}
     timing = context.ask(TIMING, more)
     length_s = _bin_length_s(timing.pair or timing.overall)
@@ -44,14 +44,6 @@ def times(context: ReportContext) -> dict[str, Any]:
         "pair": pair or (1, n),
         "more": more,
     }
-
-
-def _pair(text: str | None, n: int) -> tuple[int, int] | None:
-    """Two steps of a funnel with n steps; None for any other text."""
-    first, _, last = (text or "").partition("-")
-    if not last or not 1 <= int(first) < int(last) <= n:
-        return None
-    return int(first), int(last)
 
 
 def _bin_length_s(durations: DurationsRecord) -> int:

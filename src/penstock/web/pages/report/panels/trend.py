@@ -15,23 +15,51 @@ from penstock.web.pages.report.panels.segments import segments
 
 
 def trend(context: ReportContext) -> dict[str, Any]:
-    """Return the trend. chart: the input for `static/charts.js`."""
+    """Return the trend. chart: the input for `static/charts.js`. pair: see `_pair`."""
     query = context.query
     more = context.chosen(TREND)
     if query.measure != "loss":
         del more["step"]
+    pair = _pair(context)
+    if pair is not None:
+        more |= {"fromStep": pair[0], "toStep": pair[1]}
     trend = context.ask(TREND, more)
     if query.measure in ("cohorts", "loss"):
         series = _cohorts(context, more, trend.data)
     elif query.measure == "counts":
         series = _counts(trend.data, context.page.pending_word)
+    elif pair is not None:
+        has_window = context.page.has_window
+        values = [_final_rate(bucket, has_window=has_window) for bucket in trend.data]
+        series = [{"label": f"Step {pair[0]} to {pair[1]}", "values": values, "style": "percent"}]
     else:
         series = rate_series(context, trend)
     counted = context.page.noun().capitalize()
     y_axis = {"counts": counted, "loss": "Share of the loss"}.get(query.measure, "Conversion rate")
     axes = (f"{trend.interval.capitalize()} of entry", y_axis)
     times = [bucket.from_ for bucket in trend.data]
-    return {"trend": trend, "chart": chart(times, query.timezone, axes, series), "more": more}
+    return {
+        "trend": trend,
+        "chart": chart(times, query.timezone, axes, series),
+        "more": more,
+        "pair": pair,
+    }
+
+
+def _pair(context: ReportContext) -> tuple[int, int] | None:
+    """Return the steps between which to show the rate; None for that of the whole funnel."""
+    is_rate = context.query.measure in ("rate", "cohorts")
+    is_whole = context.pair == (1, len(context.page.required_steps))
+    return context.pair if is_rate and not is_whole else None
+
+
+def _final_rate(bucket: TrendBucketRecord, *, has_window: bool) -> float | None:
+    """Return a bucket's rate, between two steps if the reader chose some; None if it is open."""
+    if bucket.maturing and has_window:
+        return None
+    if bucket.between is None:
+        return bucket.conversion_rate
+    return bucket.between.settled_rate if has_window else bucket.between.conversion_rate
 
 
 def rate_series(context: ReportContext, trend: TrendRecord) -> list[Series]:
@@ -53,7 +81,7 @@ def _cohorts(
     context: ReportContext, more: Mapping[str, Any], buckets: Sequence[TrendBucketRecord]
 ) -> list[Series]:
     """Return a line for each cohort that the page shows, where no window is still open: its rate
-    or, if a step is chosen, its share of the loss after the step.
+    (between two steps, if the reader chose some), or its share of the loss after a step.
     """
     has_window = context.page.has_window
     lost = {bucket.from_: bucket.lost for bucket in buckets}
@@ -62,7 +90,7 @@ def _cohorts(
     for cohort, colour in shown or [(cohort, 1) for cohort in context.largest_cohorts]:
         own = context.prepare(cohort.cohort)
         settled = {
-            bucket.from_: bucket.conversion_rate
+            bucket.from_: _final_rate(bucket, has_window=has_window)
             if bucket.lost is None
             else rate(bucket.lost, lost.get(bucket.from_) or 0)
             for bucket in context.ask(TREND, more, own).data

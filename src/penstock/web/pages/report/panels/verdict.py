@@ -17,13 +17,15 @@ class Phrase(NamedTuple):
     """Part of a sentence. href: None for words that only connect.
 
     is_detail: whether the link changes only the tab below the bars. is_strong: whether a phrase
-    without a link stands out as those with one do.
+    without a link stands out as those with one do. is_doubt: whether it is about the quality of the
+    data.
     """
 
     text: str
     href: str | None = None
     is_detail: bool = False
     is_strong: bool = False
+    is_doubt: bool = False
 
 
 _RATE = ShowsRecord(by=ShownBy.UNITS, parameters={"outcome": "completed"})
@@ -72,7 +74,8 @@ def _link(context: ReportContext, text: str, shows: ShowsRecord) -> Phrase:
     page, parameters = context.page, shows.parameters
     match shows.by:
         case ShownBy.UNITS:
-            return Phrase(text, page.units(**parameters))
+            is_doubt = "quality" in parameters
+            return Phrase(text, page.units(**parameters), is_doubt=is_doubt)
         case ShownBy.RESULTS if "cohort" in parameters:
             cohort = {**(context.query.cohort or {}), **parameters["cohort"]}
             return Phrase(text, page.view.address(cohort=_json(cohort), page=None))
