@@ -165,6 +165,11 @@ def save_cohorts(client, website_id):
     filters = json.dumps([{"property": "$cohort", "operator": "not_equals", "value": lost}])
     chosen = {"websiteId": website_id, "segment": segment_id, "filters": filters}
     save("Pro on one site", "list", "Checkout", **chosen, **PERIOD)
+    steps = event_steps("started", "terms")
+    steps[1]["filters"] = [{"property": "$cohort", "operator": "not_equals", "value": lost}]
+    by_cohort = {"name": "By cohort", "steps": steps}
+    ids["By cohort"] = create(client, "/api/funnels", by_cohort)["id"]
+    save("Of a funnel with a cohort", "list", "By cohort", step="1", **PERIOD)
 
 
 def named(client, path):

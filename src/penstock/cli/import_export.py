@@ -39,6 +39,8 @@ _FILE_BYTES = 256 * 1024 * 1024
 _SHOWN_REJECTS = 5
 _CREATED = ("import_mappings", "goals", "segments", "funnels")
 """Tables whose records are created as they are. Exports of earlier versions do not have all."""
+_COHORT = '"$cohort'
+"""The start of each field that names a saved cohort, in JSON."""
 _HEAD = ("id", "revision", "createdAt", "updatedAt", "replacedRevision")
 """Fields of a record that a new record gets from the service."""
 _NOT_SENT = ("website_id", "scope_id", "properties")
@@ -110,7 +112,8 @@ def _import(client: httpx.Client, folder: Path, manifest: Manifest, bar: Progres
     for table in _CREATED:
         if (folder / f"{table}.ndjson").exists():
             [path] = LISTS[table]
-            _create_missing(client, path, table, "name", _records(folder, table))
+            records = [each for each in _records(folder, table) if not _names_cohort(each)]
+            _create_missing(client, path, table, "name", records)
     _create_links(client, folder, websites)
     _replace_internal_traffic(client, folder)
     totals = _Totals()
@@ -198,14 +201,22 @@ def _create_links(client: httpx.Client, folder: Path, websites: dict[str, str]) 
 
 
 def _create_cohorts(client: httpx.Client, folder: Path, websites: dict[str, str]) -> None:
-    """Create the saved cohorts that are missing, oldest first: a list may name an earlier one."""
+    """Create the saved cohorts that are missing, oldest first: a list may name an earlier one.
+
+    Also create the funnels that name cohorts, each as soon as its cohorts exist.
+    """
     funnels = {funnel["id"]: funnel for funnel in _records(folder, "funnels")}
+    waiting = [funnel for funnel in funnels.values() if _names_cohort(funnel)]
     new_ids = {
         **websites,
         **_new_ids(client, "/api/funnels", funnels.values()),
         **_new_ids(client, "/api/segments", _records(folder, "segments")),
     }
-    for cohort in _records(folder, "cohorts"):
+    cohorts = list(_records(folder, "cohorts"))
+    of_waiting = {funnel["id"] for funnel in waiting}
+    for cohort in sorted(cohorts, key=lambda cohort: cohort["funnelId"] in of_waiting):
+        if cohort["funnelId"] in of_waiting:
+            _create_funnels(client, waiting, new_ids)
         [*existing] = _new_ids(client, "/api/cohorts", [cohort]).items()
         if not existing:
             funnel, name = funnels.get(cohort["funnelId"]), cohort["name"]
@@ -231,6 +242,19 @@ def _create_cohorts(client: httpx.Client, folder: Path, websites: dict[str, str]
             _create_missing(client, "/api/cohorts", "cohorts", "name", [body])
             [*existing] = _new_ids(client, "/api/cohorts", [cohort]).items()
         new_ids.update(existing)
+    _create_funnels(client, waiting, new_ids)
+
+
+def _names_cohort(record: Record) -> bool:
+    """Whether a definition names a saved cohort."""
+    return _COHORT in json.dumps(record)
+
+
+def _create_funnels(client: httpx.Client, funnels: list[Record], new_ids: dict[str, str]) -> None:
+    """Create the funnels that are missing, with the new IDs of the cohorts that they name."""
+    renamed = [json.loads(_renamed(json.dumps(funnel), new_ids)) for funnel in funnels]
+    _create_missing(client, "/api/funnels", "funnels", "name", renamed)
+    new_ids.update(_new_ids(client, "/api/funnels", funnels))
 
 
 def _new_ids(client: httpx.Client, path: str, records: Iterable[Record]) -> dict[str, str]:
