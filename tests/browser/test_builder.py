@@ -281,6 +281,26 @@ def test_order_and_exclusions_are_built_and_the_report_shows_who_was_excluded(sh
     expect(form.get_by_role("heading", level=1)).to_have_text("Visitors who were excluded")
 
 
+def test_a_funnel_allows_nothing_else_or_counts_in_any_order(shop, form):
+    form.get_by_label("Name", exact=True).fill("Paid")
+    fill_steps(form, "started", "paid")
+    form.get_by_label("Order").select_option("Nothing else")
+    assert kinds(definition(form)["steps"]) == [
+        (["started"], False, False),
+        (["paid"], False, "all"),
+    ]
+    form.get_by_label("Order").select_option("Any order")
+    assert definition(form)["order"] == "any"
+    assert [strict for _, _, strict in kinds(definition(form)["steps"])] == [False, False]
+    save(form)
+    [funnel] = shop.client.get("/api/funnels").json()["data"]
+    assert funnel["order"] == "any"
+    expect(form.locator("#step-2 h2")).to_contain_text("2 of 2 done")
+    form.get_by_role("link", name="Edit").click()
+    expect(form.get_by_label("Order")).to_have_value("any")
+    expect(form.get_by_label("Sequence property")).to_be_hidden()
+
+
 def test_an_exclusion_between_any_steps_becomes_a_row_of_each_gap(form):
     form.get_by_role("button", name="Add a step").click()
     fill_steps(form, "a", "b", "c")

@@ -57,3 +57,14 @@ test_other_pages_show_the_names = questions_about_one_scene(
     bars_and_their_table,
     lists_and_traces_of_units,
 )
+
+
+@pytest.mark.usefixtures("warehouse")
+def test_in_any_order_a_step_is_a_number_of_rows_that_were_done(workspace, scene):
+    scene.story("0/C 60/A", visitor="ann")
+    scene.story("0/B", visitor="bob")
+    funnel = scene.funnel("A", "B", "C", order="any")
+    text = text_of(workspace, f"/funnels/{funnel}?period=all&breakdown=", "overview")
+    assert "1 1 of 3 done 2" in text
+    assert "2 2 of 3 done 1" in text
+    assert "Done, in any order: A by 1 , B by 1 , C by 1 ." in text

@@ -158,7 +158,15 @@ class FunnelPage:
 
     @property
     def step_titles(self) -> list[str]:
+        """The names of the steps. In any order, a step is a number of rows that were done."""
+        if self.in_any_order:
+            count = len(self.required_steps)
+            return [f"{step} of {count} done" for step in range(1, count + 1)]
         return [row_title(row) for row in self.required_steps]
+
+    @property
+    def in_any_order(self) -> bool:
+        return self.definition.order == "any"
 
     @property
     def excludes(self) -> bool:

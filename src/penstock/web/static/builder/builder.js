@@ -14,7 +14,7 @@ import { showIdeas } from "./ideas.js";
 import { fromTemplate } from "./matches.js";
 import { openSuggestions } from "./combobox.js";
 import { nameAll } from "./input-names.js";
-import { applyOrder, selectOrder } from "./order.js";
+import { applyOrder, isAnyOrder, selectOrder } from "./order.js";
 import { startPreview } from "./preview.js";
 import {
   closeEntered,
@@ -78,9 +78,13 @@ function update() {
   if (attempts && window_s.value === "") window_s.value = DEFAULT_WINDOW_S.attempt;
   window_s.options[0].hidden = window_s.options[0].disabled = attempts;
   showOtherWindow(window_s.value === "other");
-  const { attemptProperty, attemptProperties, equalTimes, repeat } = form.elements;
-  repeat.closest(".field").hidden = repeat.disabled = attempts || window_s.value === "";
-  equalTimes.closest(".field").hidden = equalTimes.disabled = attempts;
+  const { attemptProperty, attemptProperties, equalTimes, repeat, sequenceProperty } = form.elements;
+  const inAnyOrder = isAnyOrder(order);
+  form.querySelector("#any-order").disabled = !inAnyOrder;
+  repeat.closest(".field").hidden = repeat.disabled =
+    attempts || inAnyOrder || window_s.value === "";
+  equalTimes.closest(".field").hidden = equalTimes.disabled = attempts || inAnyOrder;
+  sequenceProperty.closest(".field").hidden = sequenceProperty.disabled = inAnyOrder;
   attemptProperty.closest(".field").hidden = attemptProperty.disabled = !attempts || hasKeys;
   form.querySelector("#attempt-keys").hidden = attemptProperties.disabled = !attempts || !hasKeys;
   useKeys.hidden = !attempts;

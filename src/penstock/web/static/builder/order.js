@@ -3,9 +3,15 @@
 import { part } from "./matches.js";
 
 const MIXED = "mixed";
+const ANY = "any"; // the order of the funnel; no step is strict
 
-// Selects the choice of the saved steps.
+export function isAnyOrder(select) {
+  return select.value === ANY;
+}
+
+// Selects the choice of the saved steps, unless the saved funnel counts in any order.
 export function selectOrder(select, steps) {
+  if (isAnyOrder(select)) return;
   const values = new Set(steps.slice(1).map((row) => row.dataset.strict));
   const [value = ""] = values;
   const isMixed = values.size > 1 || ![...select.options].some((each) => each.value === value);
@@ -19,7 +25,7 @@ export function selectOrder(select, steps) {
 export function applyOrder(select, rows, steps) {
   for (const row of rows) {
     const isMixed = select.value === MIXED;
-    const chosen = isMixed ? row.dataset.strict : select.value;
+    const chosen = isMixed ? row.dataset.strict : isAnyOrder(select) ? "" : select.value;
     const strict = steps.indexOf(row) > 0 ? chosen : "";
     part(row, "strict").querySelector("input").value = strict;
     row.classList.toggle("strict", isMixed && strict !== "");

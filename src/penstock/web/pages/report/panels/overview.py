@@ -52,7 +52,8 @@ class SegmentBar:
 class Bar:
     """One step of the funnel. median_s: median time since the previous step, in seconds.
 
-    title: its name or, if it has none, the names of its options or parts. may_reach: units that may
+    title: as in `FunnelPage.step_titles`. row_name: the name of its row or, if it has none, the
+    names of its options or parts. may_reach: units that may
     still reach the step, which is the hatched part. from_start, from_previous: shares of settled
     units or, without a window, of all units. options: index, name and count of each option, if
     there are several. filters: number of filters. is_largest_loss: whether most of the lost units
@@ -63,6 +64,7 @@ class Bar:
 
     step: StepRecord
     title: str
+    row_name: str
     parts: Parts
     may_reach: int
     from_start: float | None
@@ -158,7 +160,8 @@ def _bars(
         bars.append(
             Bar(
                 step=step,
-                title=row_title(row),
+                title=page.step_titles[index],
+                row_name=row_title(row),
                 parts=_parts(steps[first].count, step.count, may_reach, dropped, excluded),
                 may_reach=may_reach,
                 from_start=_share(step, rate),
