@@ -301,6 +301,25 @@ def test_a_funnel_allows_nothing_else_or_counts_in_any_order(shop, form):
     expect(form.get_by_label("Sequence property")).to_be_hidden()
 
 
+def test_a_breakdown_can_use_the_values_of_another_event_than_the_entry(shop, form):
+    form.get_by_label("Name", exact=True).fill("Paid")
+    fill_steps(form, "started", "paid")
+    values_of = form.get_by_label("Values of")
+    expect(values_of).to_be_hidden()
+    form.get_by_role("button", name="Add a property").click()
+    form.locator(".breakdown input").fill("plan")
+    values_of.select_option("step 2")
+    assert definition(form)["breakdownAt"] == 2
+    save(form)
+    form.get_by_role("link", name="Edit").click()
+    expect(values_of).to_have_value("2")
+    values_of.select_option("the entry")
+    form.get_by_role("button", name="Save").click()
+    expect(form).to_have_url(SAVED)
+    [funnel] = shop.client.get("/api/funnels").json()["data"]
+    assert "breakdownAt" not in funnel
+
+
 def test_an_exclusion_between_any_steps_becomes_a_row_of_each_gap(form):
     form.get_by_role("button", name="Add a step").click()
     fill_steps(form, "a", "b", "c")

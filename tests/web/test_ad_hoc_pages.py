@@ -112,3 +112,17 @@ test_pages_of_a_report_with_a_question = pytest.mark.usefixtures("warehouse")(
         last_seven_settled_days_end_before_the_first_day_with_open_units,
     )
 )
+
+
+@pytest.mark.usefixtures("warehouse")
+def test_a_breakdown_can_use_the_values_of_another_step(workspace, scene):
+    scene.track([scene.item(0, "A", "ann", plan="free"), scene.item(60, "B", "ann", plan="pro")])
+    funnel = scene.funnel("A", "B", breakdownProperties=["plan"])
+    path = f"/funnels/{funnel}?period=all&show=cohorts"
+    assert "free 1" in text_of(workspace, path, "detail")
+    text = text_of(workspace, f"{path}&breakdownAt=2", "detail")
+    assert "plan at step 2" in text
+    assert "pro 1" in text
+    page = workspace.browser.get(f"{path}&breakdownAt=2").text
+    assert "plan at step 2" in page
+    assert '<option value="2" selected>' in page

@@ -235,8 +235,19 @@ class FunnelPage:
 
     @property
     def breakdown_text(self) -> str:
-        """The breakdown properties in words; empty without a breakdown."""
-        return ", ".join(map(self.property_name, self.definition.breakdown_properties))
+        """The breakdown properties in words, and where their values are from if that is not the
+        entry; empty without a breakdown.
+        """
+        names = ", ".join(map(self.property_name, self.definition.breakdown_properties))
+        return f"{names} {self.breakdown_at_text}".rstrip() if names else ""
+
+    @property
+    def breakdown_at_text(self) -> str:
+        """Where the values of the breakdown are from, in words; empty for the entry."""
+        at = self.definition.breakdown_at
+        if at is None:
+            return ""
+        return f"at step {at}" if isinstance(at, int) else f"({at} value)"
 
     def property_name(self, key: str) -> str:
         """Return the name of a breakdown property: that of the cohort, for a saved cohort."""

@@ -112,6 +112,7 @@ class FunnelPageQuery(ResultsQuery, PeriodPageQuery):
             "filters": self.filters and filters_as_text(self.filters),
             "window": self.window,
             "settled": "true" if self.settled else None,
+            "breakdownAt": None if self.breakdown_at is None else str(self.breakdown_at),
             "segment": self.segment,
             "internal": "true" if self.internal else None,
         }
@@ -203,7 +204,7 @@ def _year_before(at: datetime) -> datetime:
     return at.replace(year=at.year - 1, day=28 if is_leap_day else at.day)
 
 
-AD_HOC = ("breakdown", "filters", "window", "settled", "segment", "internal")
+AD_HOC = ("breakdown", "breakdownAt", "filters", "window", "settled", "segment", "internal")
 """Query parameters that change the saved definition for one query."""
 
 _SELECTION = (

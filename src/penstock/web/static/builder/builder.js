@@ -78,7 +78,8 @@ function update() {
   if (attempts && window_s.value === "") window_s.value = DEFAULT_WINDOW_S.attempt;
   window_s.options[0].hidden = window_s.options[0].disabled = attempts;
   showOtherWindow(window_s.value === "other");
-  const { attemptProperty, attemptProperties, equalTimes, repeat, sequenceProperty } = form.elements;
+  const { attemptProperty, attemptProperties, equalTimes, repeat } = form.elements;
+  const { sequenceProperty } = form.elements;
   const inAnyOrder = isAnyOrder(order);
   form.querySelector("#any-order").disabled = !inAnyOrder;
   repeat.closest(".field").hidden = repeat.disabled =
@@ -102,6 +103,8 @@ function update() {
   const count = breakdowns.children.length;
   form.querySelector("#breakdown-count").textContent =
     count >= limits.breakdowns ? `${count} of ${limits.breakdowns}` : "";
+  const { breakdownAt } = form.elements;
+  breakdownAt.closest(".field").hidden = breakdownAt.disabled = count === 0;
   addBreakdown.setAttribute("aria-disabled", String(count >= limits.breakdowns));
   for (const button of form.querySelectorAll(
     ["add-step", "add-diagnostic", "add-exclusion", "duplicate"]
