@@ -291,6 +291,7 @@ def test_a_funnel_allows_nothing_else_or_counts_in_any_order(shop, form):
     ]
     form.get_by_label("Order").select_option("Any order")
     assert definition(form)["order"] == "any"
+    expect(form.locator(".preview-steps li").nth(1)).to_contain_text("2 of 2 done")
     assert [strict for _, _, strict in kinds(definition(form)["steps"])] == [False, False]
     save(form)
     [funnel] = shop.client.get("/api/funnels").json()["data"]
@@ -318,6 +319,14 @@ def test_a_breakdown_can_use_the_values_of_another_event_than_the_entry(shop, fo
     expect(form).to_have_url(SAVED)
     [funnel] = shop.client.get("/api/funnels").json()["data"]
     assert "breakdownAt" not in funnel
+
+
+def test_a_saved_step_keeps_its_type_when_only_another_type_has_its_name(shop, form):
+    steps = [{"type": "Event", "value": "started"}, {"type": "Transaction", "value": "paid"}]
+    funnel = create(shop.client, "/api/funnels", {"name": "Own", "steps": steps})
+    form.goto(f"/funnels/{funnel['id']}/edit")
+    expect(step(form, 2).locator(".unknown")).to_be_visible()  # no transaction has the name
+    assert [row["type"] for row in definition(form)["steps"]] == ["Event", "Transaction"]
 
 
 def test_an_exclusion_between_any_steps_becomes_a_row_of_each_gap(form):

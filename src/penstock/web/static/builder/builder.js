@@ -227,4 +227,5 @@ startEditing(form, handleClick);
 moveRows(rows, () => changed(form));
 showCopies(read(), id, baseUrl);
 showIdeas(form.querySelector("#breakdown-ideas"), rows.firstElementChild, read());
-if (saved) for (const match of form.querySelectorAll("[data-match]")) showUnknown(match);
+if (saved)
+  for (const match of form.querySelectorAll("[data-match]")) showUnknown(match, { isSaved: true });

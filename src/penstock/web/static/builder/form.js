@@ -96,8 +96,8 @@ function handlePick(input, { suggestion, isClicked }) {
 }
 
 // Shows a notice until an event has the name. A typed name that only another type has gets that
-// type, unless the reader has chosen one.
-export async function showUnknown(match, retries_ms = RETRIES_MS) {
+// type, unless the reader has chosen one. isSaved: the name was not typed, so its type stays.
+export async function showUnknown(match, { retries_ms = RETRIES_MS, isSaved = false } = {}) {
   clearTimeout(rechecks.get(match));
   const checked = selectionOf(match);
   const isCurrent = () => JSON.stringify(selectionOf(match)) === JSON.stringify(checked);
@@ -107,7 +107,7 @@ export async function showUnknown(match, retries_ms = RETRIES_MS) {
   if (!isCurrent()) return;
   const known = !types || types.includes(checked.type);
   const select = part(match, "type").querySelector("select");
-  if (!known && types.length && !("chosen" in select.dataset)) {
+  if (!known && types.length && !isSaved && !("chosen" in select.dataset)) {
     select.value = types[0];
     changed(match);
     return showUnknown(match);
@@ -115,10 +115,9 @@ export async function showUnknown(match, retries_ms = RETRIES_MS) {
   part(match, "value").querySelector(".unknown").hidden = known;
   const [next_ms, ...later_ms] = retries_ms;
   if (known || !next_ms) return;
-  rechecks.set(
-    match,
-    setTimeout(() => match.isConnected && isCurrent() && showUnknown(match, later_ms), next_ms),
-  );
+  const again = () =>
+    match.isConnected && isCurrent() && showUnknown(match, { retries_ms: later_ms, isSaved });
+  rechecks.set(match, setTimeout(again, next_ms));
 }
 
 // Shows errors before the first attempt to save. Marks an empty field only if the reader has left

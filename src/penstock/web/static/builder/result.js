@@ -96,7 +96,9 @@ function excludedFrom(steps, step) {
 // before it, as in reports. earlier: the steps before this one.
 function stepItem(panel, definition, step, earlier, aggregate) {
   const item = panel.querySelector("#preview-step").content.firstElementChild.cloneNode(true);
-  item.querySelector("bdi").textContent = `${step.step}. ${labelOf(definition.steps[step.row])}`;
+  const done = `${step.step} of ${aggregate.steps.length} done`; // in any order
+  item.querySelector("bdi").textContent =
+    definition.order === "any" ? done : `${step.step}. ${labelOf(definition.steps[step.row])}`;
   const sum = (name) => earlier.reduce((total, { [name]: count }) => total + count, 0);
   const [pending, dropped, excluded] = ["pending", "droppedOff", "excluded"].map(sum);
   const entered = step.count + pending + dropped + excluded;
