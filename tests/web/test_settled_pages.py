@@ -104,7 +104,9 @@ def open_buckets_of_a_trend_show_the_bounds_that_they_can_reach(workspace, funne
 
 def a_comparison_is_over_settled_attempts(workspace, funnel):
     path = f"/funnels/{funnel}?period=all&show=compare"
-    text = text_of(workspace, path, "detail")
+    page = html_of(workspace, path, "detail")
+    text = without_tags(page)
+    assert re.findall(r"swatch (series-\d)", page) == ["series-1", "series-2"]  # as in the bars
     assert "shares of settled attempts" in text
     assert "25.0%" in text
     assert "So far 50.0% None settled yet" in text

@@ -7,6 +7,7 @@ from penstock.funnels.comparisons.schema import ComparisonRecord
 from penstock.funnels.questions import COMPARE
 from penstock.web.pages.report.panels.context import ReportContext
 from penstock.web.pages.report.panels.scale import Scale, scale_of
+from penstock.web.pages.report.panels.segments import key_of, segments
 
 
 def compare(context: ReportContext) -> dict[str, Any]:
@@ -22,8 +23,12 @@ def compare(context: ReportContext) -> dict[str, Any]:
     except Malformed:  # no unit has the baseline value in this period, so use the largest cohort
         more["baseline"] = None
         comparison = context.ask(COMPARE, {**more, "cohort": False}, prepared)
+    # With one breakdown property, the values are the cohorts of the bars.
+    shown = segments(context) if len(properties) == 1 else []
     return {
         "comparison": comparison,
+        "colours": {segment.key: segment.colour for segment in shown},
+        "key_of": key_of,
         "property": name,
         "choices": [(name, context.page.property_name(name)) for name in properties],
         "scale": _scale(comparison, is_settled=context.page.has_window),
