@@ -96,10 +96,10 @@ def test_an_impossible_step_is_named(scene: Scene) -> None:
 @cases(
     ("rows", "words"),
     [
-        (("A", step("B", name="Paid"), "C"), "from step 1 to Paid"),
+        (("A", step("B", name="Paid"), "C"), "from A to Paid"),
         ((step("A", name="Cart"), step("B", name="Paid"), "C"), "from Cart to Paid"),
-        ((step("A", name="Cart"), "B"), "from Cart to step 2"),
-        (("A", "B"), "between the two steps"),
+        ((step("A", name="Cart"), "B"), "from Cart to B"),
+        (("A", "B"), "on the way from A to B"),
     ],
 )
 def test_the_verdict_names_the_steps_of_the_largest_loss(

@@ -887,6 +887,7 @@ def test_a_whole_report(scene: Scene) -> None:
         "period": {"startAt": None, "endAt": None},
         "websiteId": None,
         "asked": None,
+        "audience": None,
         "impossibleSteps": [],
         "aggregate": {
             "entered": 3,

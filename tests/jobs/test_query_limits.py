@@ -34,6 +34,7 @@ def test_the_operators_limits_hold_until_the_workspace_chooses(client):
     operators = {"queryTimeoutSeconds": 20.0, "queryMemoryBytes": 256 * MB}
     assert client.get(SETTINGS).json() == {
         "name": "Acme",
+        "personTrait": None,
         "queryTimeoutSeconds": None,
         "queryMemoryBytes": None,
         "inForce": operators,
@@ -43,6 +44,7 @@ def test_the_operators_limits_hold_until_the_workspace_chooses(client):
     in_force = operators | {"queryTimeoutSeconds": 0.5}
     own = {
         "name": "Acme",
+        "personTrait": None,
         "queryTimeoutSeconds": 0.5,
         "queryMemoryBytes": None,
         "inForce": in_force,
@@ -55,6 +57,7 @@ def test_the_operators_limits_hold_until_the_workspace_chooses(client):
     in_force = operators | {"queryMemoryBytes": 128 * MB}
     assert back == {
         "name": "Acme",
+        "personTrait": None,
         "queryTimeoutSeconds": None,
         "queryMemoryBytes": 128 * MB,
         "inForce": in_force,

@@ -59,7 +59,8 @@ def save_id(workspace):
 def test_the_menu_of_a_report_lists_cohorts_and_a_chip_removes_one(workspace, funnel, save):
     save()
     html = html_of(workspace, f"/funnels/{funnel}", period="all")
-    filtered = link_of(html, "Lost")
+    filters = html.partition('data-asks="filters"')[2]
+    filtered = link_of(filters, "Lost")
     page = workspace.browser.get(filtered).text
     assert "in cohort Lost" in page
     figures = html_of(workspace, filtered, "overview")

@@ -1,10 +1,9 @@
 """The cohorts that have their own bars and lines on a report, each in its own colour."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-from msgspec import json
 
 from penstock.base.scalar import tagged
 from penstock.funnels.results.schema import CohortRecord
@@ -25,7 +24,7 @@ class Segment:
 
 def key_of(cohort: Mapping[str, Any]) -> str:
     """Return the values of a cohort, as JSON."""
-    return json.encode(dict(cohort)).decode()
+    return json.dumps(dict(cohort), ensure_ascii=False)
 
 
 def segments(context: ReportContext) -> Sequence[Segment]:
