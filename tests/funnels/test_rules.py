@@ -632,6 +632,19 @@ def test_rule18_provider_events_need_the_attempt_id_and_a_verified_link(
     assert report["dataQuality"]["eventsWithoutAttemptId"] == 1
 
 
+@pytest.mark.parametrize("unit", ["attempt", "visitor"])
+def test_nothing_else_is_counted_beside_payments_and_units_without_any_step(
+    scene: Scene, warehouse: Warehouse, unit: str
+) -> None:
+    scene.story("0/A 60/B", attempt="done", visitor="ann")
+    scene.story("0/Z 5/Z", attempt="other", visitor="bob")
+    paid = ProviderEvent("paid", "ann", True, {"attempt": "done"}, seconds=90)
+    store_provider_events(scene, warehouse, [paid])
+    new = scene.attempts if unit == "attempt" else scene.funnel
+    funnel = new("A", step("B", strict="all"))
+    assert counts(scene.results(funnel)) == [1, 1]
+
+
 def test_rule18_an_attempt_with_only_provider_events_counts_the_verified_ones(
     scene: Scene, warehouse: Warehouse
 ) -> None:

@@ -201,8 +201,9 @@ def _coarse_times(plan: Plan, events: str) -> str:
         return "toUInt32(0)"
     required = f"arrayFilter(x -> {plan.overlaps('x.mask', plan.required)}, {events})"
     seconds = "arrayMap(x -> intDiv(x.ts, 1000), own)"
-    neighbours = f"""arrayPushFront(arrayPopBack({seconds}), -1),
-                   arrayPushBack(arrayPopFront({seconds}), -1)"""
+    # Without own events, as before a step that allows nothing else, there are no neighbours either.
+    neighbours = f"""arraySlice(arrayPushFront({seconds}, -1), 1, length(own)),
+                   arraySlice(arrayPushBack({seconds}, -1), 2)"""
     is_one = "bitTest(x.late, 0) AND (now = previous OR now = next)"
     count = f"""arrayCount((x, now, previous, next) -> {is_one}, own, {seconds}, {neighbours})"""
     return f"toUInt32(arrayMap(own -> {count}, [{required}])[1])"
