@@ -45,6 +45,7 @@ from penstock.links.attribution.service import forget_opens, visitor_opens
 from penstock.links.link_host import LinkHost
 from penstock.metadb.secret_box import SecretBox
 from penstock.nodes import plugin as nodes_room
+from penstock.outbound import plugin as outbound_room
 from penstock.providers import plugin as providers_room
 from penstock.providers.service import forget_customers, visitor_customers
 from penstock.segment import plugin as segment_room
@@ -61,6 +62,7 @@ ROOMS: tuple[type[Room], ...] = (
     nodes_room.NodesRoom,
     accounts_room.AccountsRoom,
     disk_room.DiskRoom,
+    outbound_room.OutboundRoom,
     jobs_room.JobsRoom,
     events_room.EventsRoom,
     providers_room.ProvidersRoom,
@@ -130,6 +132,7 @@ def build_services(
     box = SecretBox.from_settings(settings)
     accounts = accounts_room.build(core, box)
     disk = disk_room.build(core)
+    outbound = outbound_room.build(core)
     jobs = jobs_room.build(core, accounts, disk)
     events = events_room.build(
         core,
@@ -170,7 +173,7 @@ def build_services(
     edge = edge_room.build(core)
     rooms: list[Room] = [
         *(edge, nodes, accounts, events, providers, segment, funnels, catalogue, activity),
-        *(links, disk, jobs, exports, backup),
+        *(links, disk, outbound, jobs, exports, backup),
     ]
     health = health_room.build(
         core,

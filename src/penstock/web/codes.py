@@ -277,6 +277,8 @@ not_a_url               - The value is not a usable URL.
 credentials_in_url      - The URL has a user name or a password.
 private_host            - The URL leads to this machine or a private network.
   PENSTOCK_LINKS_TO_PRIVATE_HOSTS allows it.
+url_not_allowed         - Webhooks cannot go to the URL; the message says why.
+  PENSTOCK_OUTBOUND_NETWORKS allows private networks.
 leads_back              - The URL leads back to the host of the links.
 not_a_slug              - The value is not a slug: lowercase letters, digits and hyphens.
 unknown_column          - A CSV file has a column that is unknown, or lacks a required one.
