@@ -88,6 +88,7 @@ website_not_of_key      403 The API key is for another website.
 setup_token_required    403 The first account is created on the machine itself, or with the setup
   token that serve printed.
 owner_required          403 Only an owner of the workspace may do this.
+viewer_role             403 A viewer may only read. Ask an owner to make you a member.
 invitation_for_another  403 The invitation is for a different email address than the account's.
 signup_closed           403 Sign-up is closed. The operator opens it with PENSTOCK_SIGNUP_OPEN.
 sign_on_invalid         401 The identity provider did not confirm the person's identity.

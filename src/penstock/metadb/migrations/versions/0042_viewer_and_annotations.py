@@ -1,4 +1,4 @@
-"""Let a workspace choose what may leave its dashboard, and annotate its time axes.
+"""Let a workspace have viewers, and choose what may leave its dashboard.
 
 Revision ID: 0042
 Revises: 0041
@@ -34,6 +34,16 @@ def upgrade() -> None:
             comment="properties whose values may leave the dashboard",
         ),
     )
+    if op.get_bind().dialect.name == "postgresql":  # SQLite stores no comments.
+        for table in ("memberships", "invitations"):
+            op.alter_column(
+                table,
+                "role",
+                existing_type=sa.Text(),
+                existing_nullable=False,
+                comment="owner, member or viewer",
+                existing_comment="owner or member",
+            )
 
 
 def downgrade() -> None:
