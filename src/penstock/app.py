@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 
 from penstock.accounts import plugin as accounts_room
 from penstock.activity import plugin as activity_room
+from penstock.annotations import plugin as annotations_room
 from penstock.backup import plugin as backup_room
 from penstock.base.attempts import Attempts
 from penstock.base.clock import Clock, system_clock
@@ -72,6 +73,7 @@ ROOMS: tuple[type[Room], ...] = (
     activity_room.ActivityRoom,
     links_room.LinksRoom,
     exports_room.ExportsRoom,
+    annotations_room.AnnotationsRoom,
     backup_room.BackupRoom,
     web_room.WebRoom,
 )
@@ -169,11 +171,12 @@ def build_services(
         read_lost_events=events.quarantine.lost_on_devices,
     )
     exports = exports_room.build(core, accounts, wait_until_shipped=wait_until_shipped)
+    annotations = annotations_room.build(core, accounts, funnels)
     backup = backup_room.build(core, events)
     edge = edge_room.build(core)
     rooms: list[Room] = [
         *(edge, nodes, accounts, events, providers, segment, funnels, catalogue, activity),
-        *(links, disk, outbound, jobs, exports, backup),
+        *(links, disk, outbound, jobs, exports, annotations, backup),
     ]
     health = health_room.build(
         core,
