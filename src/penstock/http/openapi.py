@@ -175,6 +175,16 @@ def _inline(rule: Any, definitions: dict[str, Any]) -> Any:
     return {key: _inline(part, definitions) for key, part in rule.items()}
 
 
+def query_schemas(query: type[BaseModel]) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """Return the JSON Schema of each query parameter, without references, and the names of the
+    required ones.
+    """
+    schema = query.model_json_schema()
+    definitions = schema.get("$defs", {})
+    rules = {name: _inline(rule, definitions) for name, rule in schema["properties"].items()}
+    return rules, schema.get("required", [])
+
+
 def _operation(
     path: str,
     handler: HTTPRouteHandler,
@@ -188,18 +198,11 @@ def _operation(
         if part.startswith("{")
     ]
     if entry.query:
-        schema = entry.query.model_json_schema()
-        for name, field_schema in schema["properties"].items():
-            rule = _inline(field_schema, schema.get("$defs", {}))
+        schemas_by_name, required = query_schemas(entry.query)
+        for name, rule in schemas_by_name.items():
             text = {"description": rule.pop("description")} if "description" in rule else {}
             parameters.append(
-                {
-                    "name": name,
-                    "in": "query",
-                    "required": name in schema.get("required", []),
-                    **text,
-                    "schema": rule,
-                }
+                {"name": name, "in": "query", "required": name in required, **text, "schema": rule}
             )
     for header in (*entry.headers, *([_PREFER] if entry.job else [])):
         values = {"enum": list(header.values)} if header.values else {}
