@@ -125,6 +125,7 @@ COMMANDS = [
     ("docs/app-links.md", "curl -I "),
     ("docs/privacy.md", 'curl "https'),
     ("docs/privacy.md", "curl https"),
+    ("docs/sharing.md", "VERSION="),
     ("docs/operating.md", "head -c 32"),
     ("docs/events.md", "penstock import past"),
     ("docs/links.md", "penstock links export"),
