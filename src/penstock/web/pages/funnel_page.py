@@ -27,7 +27,14 @@ from penstock.funnels.internal_traffic.model import InternalTraffic
 from penstock.funnels.internal_traffic.service import InternalTrafficService
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
-from penstock.funnels.results.schema import ImpossibleReason, ImpossibleStepRecord, ResultsRecord
+from penstock.funnels.results.schema import (
+    ImpossibleReason,
+    ImpossibleStepRecord,
+    ReportQuery,
+    ResultsRecord,
+    filters_as_text,
+    keys_as_text,
+)
 from penstock.funnels.results.service import rows_never_received
 from penstock.funnels.saved.schema import MAX_BREAKDOWNS
 from penstock.funnels.saved.service import FunnelService
@@ -40,10 +47,7 @@ from penstock.funnels.units.schema import TraceRecord, UnitRecord
 from penstock.web.pages.rates import Figures, ShownRate, shown_rate
 from penstock.web.pages.schema import (
     AD_HOC,
-    FunnelPageQuery,
     address_with_selection,
-    filters_as_text,
-    keys_as_text,
     selection_of,
 )
 from penstock.web.view import View
@@ -127,7 +131,7 @@ class FunnelPage:
     definition: SavedDefinition
     saved_definition: SavedDefinition
     revisions: list[RevisionRecord]
-    query: FunnelPageQuery
+    query: ReportQuery
     selection: Mapping[str, Any]
     segments: Listing[SavedSegmentRecord]
     cohorts: Listing[SavedCohortRecord]
@@ -379,7 +383,7 @@ class FunnelPages:
         """Return the number of funnels in each folder of the workspace. Blocks."""
         return self.funnels.folders(self.view.workspace_id)
 
-    def load(self, funnel_id: str, query: FunnelPageQuery) -> FunnelPage:
+    def load(self, funnel_id: str, query: ReportQuery) -> FunnelPage:
         """Load a page. Blocks.
 
         Raises `NotFound` for an unknown funnel, and `Malformed` for an unknown revision.
@@ -412,15 +416,13 @@ class FunnelPages:
             internal_traffic=self._internal_traffic(query),
         )
 
-    def _cohort_names(
-        self, query: FunnelPageQuery, definition: SavedDefinition
-    ) -> Mapping[str, str]:
+    def _cohort_names(self, query: ReportQuery, definition: SavedDefinition) -> Mapping[str, str]:
         ids = [item.value for item in query.filters or () if item.property == COHORT]
         breakdown = query.breakdown or definition.breakdown_properties
         ids += [cohort_id for key in breakdown if (cohort_id := cohort_of(key))]
         return self.cohorts.names(self.view.workspace_id, ids) if ids else {}
 
-    def _segment(self, query: FunnelPageQuery) -> SavedSegmentRecord | None:
+    def _segment(self, query: ReportQuery) -> SavedSegmentRecord | None:
         if query.segment is None:
             return None
         try:
@@ -428,7 +430,7 @@ class FunnelPages:
         except Invalid:  # the parts of the page show the error
             return None
 
-    def _internal_traffic(self, query: FunnelPageQuery) -> InternalTraffic | None:
+    def _internal_traffic(self, query: ReportQuery) -> InternalTraffic | None:
         if not self.internal_traffic.get(self.view.workspace_id).filters:
             return None
         return InternalTraffic.INCLUDED if query.internal else InternalTraffic.LEFT_OUT
