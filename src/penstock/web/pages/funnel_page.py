@@ -12,7 +12,6 @@ from penstock.base.paging import Listing, Page
 from penstock.funnels.comparisons.words import value_words
 from penstock.funnels.definitions.ad_hoc import NO_CHANGES
 from penstock.funnels.definitions.builtins import COHORT, COHORT_PREFIX, IN_COHORT, cohort_of
-from penstock.funnels.definitions.model import ANY_NAME
 from penstock.funnels.definitions.operators import Operator
 from penstock.funnels.definitions.revisions import filter_in_words, window_of
 from penstock.funnels.definitions.schema import (
@@ -20,9 +19,9 @@ from penstock.funnels.definitions.schema import (
     RevisionRecord,
     SavedDefinition,
     SavedFilter,
-    SavedMatch,
     SavedStep,
 )
+from penstock.funnels.definitions.titles import row_title, step_titles
 from penstock.funnels.internal_traffic.model import InternalTraffic
 from penstock.funnels.internal_traffic.service import InternalTrafficService
 from penstock.funnels.pipeline import FunnelQueryRunner
@@ -42,9 +41,9 @@ from penstock.funnels.saved_cohorts.schema import SavedCohortRecord
 from penstock.funnels.saved_cohorts.service import SavedCohortService
 from penstock.funnels.segments.schema import SavedSegmentRecord
 from penstock.funnels.segments.service import SavedSegmentService
+from penstock.funnels.shown_rates import Figures, ShownRate, shown_rate
 from penstock.funnels.statements.units import Outcome
 from penstock.funnels.units.schema import TraceRecord, UnitRecord
-from penstock.web.pages.rates import Figures, ShownRate, shown_rate
 from penstock.web.pages.schema import (
     AD_HOC,
     address_with_selection,
@@ -52,33 +51,8 @@ from penstock.web.pages.schema import (
 )
 from penstock.web.view import View
 
-
-def match_name(match: SavedMatch) -> str:
-    """Return the name of a match as pages show it."""
-    return "Any event" if (match.type, match.value) == ("Event", ANY_NAME) else match.value
-
-
-def row_names(row: SavedStep) -> list[str]:
-    """Return the names of all options or parts of a row."""
-    return [match_name(match) for match in (row, *row.or_)]
-
-
-_MAX_TITLE_NAMES = 3
 _MAX_SEGMENTS = 20
 """Number of segments in the menu of a report. The page of segments lists all."""
-
-
-def row_title(row: SavedStep) -> str:
-    """Return the name of a row. If it has none, return at most three names of its options or parts,
-    and the number of the others.
-    """
-    if row.name:
-        return row.name
-    names = row_names(row)
-    shown = names[:_MAX_TITLE_NAMES]
-    if others := len(names) - len(shown):
-        shown.append(f"{others} more")
-    return (" and " if row.mode else " or ").join(shown)
 
 
 def why_impossible(
@@ -162,11 +136,8 @@ class FunnelPage:
 
     @property
     def step_titles(self) -> list[str]:
-        """The names of the steps. In any order, a step is a number of rows that were done."""
-        if self.in_any_order:
-            count = len(self.required_steps)
-            return [f"{step} of {count} done" for step in range(1, count + 1)]
-        return [row_title(row) for row in self.required_steps]
+        """See `step_titles`."""
+        return step_titles(self.definition)
 
     @property
     def in_any_order(self) -> bool:

@@ -18,13 +18,13 @@ from penstock.funnels.saved.rows import MAX_ROWS, MAX_STEPS
 from penstock.funnels.saved.schema import MAX_BREAKDOWNS
 from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.segments.service import SavedSegmentService
+from penstock.funnels.shown_rates import final_from_ms, shown_rate
 from penstock.funnels.trends import TrendQuery, read_trend
 from penstock.web.page_routes import page, slow_page
 from penstock.web.pages.charts import chart, rates
 from penstock.web.pages.funnel_page import why_impossible
 from penstock.web.pages.funnels.first_funnel import equal_times_note, first_funnel
 from penstock.web.pages.funnels.schema import PERIODS, FunnelListQuery, NewFunnelQuery
-from penstock.web.pages.rates import final_from_ms, shown_rate
 from penstock.web.view import View
 
 _MAX_NAME_LENGTH = 200

@@ -6,6 +6,7 @@ from litestar import Response
 
 from penstock.base.clock import parse_time
 from penstock.base.wording import listed
+from penstock.funnels.definitions.titles import row_title
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.schema import AdHocQuery
 from penstock.funnels.questions import UNITS
@@ -16,7 +17,7 @@ from penstock.funnels.units.path import Decision
 from penstock.funnels.units.schema import TraceRecord, UnitsQuery, only_step
 from penstock.funnels.units.trace_reader import trace_of
 from penstock.web.page_routes import slow_page
-from penstock.web.pages.funnel_page import FunnelPage, FunnelPages, row_title
+from penstock.web.pages.funnel_page import FunnelPage, FunnelPages
 from penstock.web.pages.parts import load_part
 from penstock.web.pages.report.panels.quality import QUALITIES
 from penstock.web.pages.schema import UnitsPageQuery

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.funnels.definitions.schema import SavedStep
+from penstock.funnels.definitions.titles import row_names, row_title
 from penstock.funnels.outcomes.schema import OutcomesQuery
 from penstock.funnels.periods import ChangeRecord
 from penstock.funnels.queries.schema import DirectReason, GapRecord, NoteCode, ServedFrom
@@ -12,15 +13,13 @@ from penstock.funnels.queries.single_flight_cache import NotCached
 from penstock.funnels.questions import TIMING
 from penstock.funnels.results.schema import DiagnosticRecord, ResultsRecord, StepRecord
 from penstock.funnels.results.service import received_no_step
+from penstock.funnels.shown_rates import ShownRate, final_from_ms
 from penstock.funnels.verdicts import largest_loss, settled_loss
 from penstock.web.pages.funnel_page import (
     FunnelPage,
     no_window_note,
-    row_names,
-    row_title,
     why_impossible,
 )
-from penstock.web.pages.rates import ShownRate, final_from_ms
 from penstock.web.pages.report.panels.context import ReportContext
 from penstock.web.pages.report.panels.outcomes import Build, build_of
 from penstock.web.pages.report.panels.periods import (

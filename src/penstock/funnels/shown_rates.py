@@ -1,4 +1,4 @@
-"""The one rate that pages show for some units, with the units that it counts."""
+"""The one rate that reports show for some units, with the units that it counts."""
 
 from dataclasses import dataclass
 from typing import Protocol
