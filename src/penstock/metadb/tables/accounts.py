@@ -52,6 +52,18 @@ workspaces = Table(
     Column("query_timeout_s", Double, comment="unset: the operator's"),
     Column("query_memory_bytes", BigInteger, comment="unset: the operator's"),
     Column("person_trait", Text, comment="trait that names people; unset: by their user ID"),
+    required(
+        "shared_contents",
+        Text,
+        server_default="figures",
+        comment="what may leave the dashboard: figures or units",
+    ),
+    required(
+        "shared_properties",
+        JSON,
+        server_default="[]",
+        comment="properties whose values may leave the dashboard",
+    ),
 )
 
 users = Table(
