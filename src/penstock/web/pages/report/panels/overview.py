@@ -13,7 +13,7 @@ from penstock.funnels.queries.single_flight_cache import NotCached
 from penstock.funnels.questions import TIMING
 from penstock.funnels.results.schema import DiagnosticRecord, ResultsRecord, StepRecord
 from penstock.funnels.results.service import received_no_step
-from penstock.funnels.shown_rates import ShownRate, final_from_ms
+from penstock.funnels.shown_rates import Parts, ShownRate, bar_parts, final_from_ms, step_share
 from penstock.funnels.verdicts import largest_loss, settled_loss
 from penstock.web.pages.funnel_page import (
     FunnelPage,
@@ -29,9 +29,6 @@ from penstock.web.pages.report.panels.periods import (
     obstacle_to_compare,
 )
 from penstock.web.pages.report.panels.segments import Segment, segments
-
-Parts = list[tuple[str, float]]
-"""Segments of a bar, for `ui.bar`: kind and share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,18 +149,15 @@ def _bars(
         row = page.definition.steps[step.row]
         names = row_names(row)
         overall = context.query.bars == "overall"
-        first, earlier = (0, steps[:index]) if overall else (max(index - 1, 0), steps[:index][-1:])
-        may_reach = sum(step.pending for step in earlier)
-        dropped = sum(step.dropped_off for step in earlier)
-        excluded = sum(step.excluded for step in earlier)
+        first = 0 if overall else max(index - 1, 0)
         bars.append(
             Bar(
                 step=step,
                 title=page.step_titles[index],
                 row_name=row_title(row),
-                parts=_parts(steps[first].count, step.count, may_reach, dropped, excluded),
-                may_reach=may_reach,
-                from_start=_share(step, rate),
+                parts=bar_parts(steps, index, first),
+                may_reach=sum(step.pending for step in steps[first:index]),
+                from_start=step_share(step, rate),
                 from_previous=step.settled_from_previous
                 if rate.of == "settled"
                 else step.conversion_from_previous,
@@ -193,15 +187,10 @@ def _segment_bar(
     changes = comparison and comparison.cohort_steps(segment.cohort.cohort, rate)
     return SegmentBar(
         segment=segment,
-        share=_share(step, rate),
+        share=step_share(step, rate),
         count=step.settled if rate.of == "settled" else step.count,
         change=changes[index] if changes else None,
     )
-
-
-def _share(step: StepRecord, rate: ShownRate) -> float | None:
-    """Return the share of the units of a rate that reached a step."""
-    return step.settled_from_start if rate.of == "settled" else step.conversion_from_start
 
 
 def _exclusions(later: Sequence[SavedStep]) -> list[str]:
@@ -214,12 +203,6 @@ def _exclusions(later: Sequence[SavedStep]) -> list[str]:
             other = "any other event" if row.strict == "all" else "another step out of order"
             return [*reasons, other] if row.strict else reasons
     return reasons
-
-
-def _parts(total: int, reached: int, pending: int, dropped: int, excluded: int) -> Parts:
-    """Return the shares that reached a step, may still reach it, or left before it."""
-    counts = {"reached": reached, "pending": pending, "dropped": dropped, "excluded": excluded}
-    return [(kind, count / total) for kind, count in counts.items()] if total else []
 
 
 def _coverage_notes(context: ReportContext, results: ResultsRecord) -> list[str]:
