@@ -81,6 +81,26 @@ def keys_as_text(keys: Sequence[str]) -> str:
     return text.getvalue()
 
 
+AD_HOC = ("breakdown", "breakdownAt", "filters", "window", "settled", "segment", "internal")
+"""Query parameters that change the saved definition for one query."""
+
+SELECTION = (
+    "websiteId",
+    "period",
+    "start",
+    "end",
+    "startAt",
+    "endAt",
+    "timezone",
+    "revision",
+    "cohort",
+    "compare",
+    "compareStart",
+    *AD_HOC,
+)
+"""Query parameters that select the units of a report."""
+
+
 class ReportQuery(ResultsQuery, ReportPeriod):
     """The selection of a report page and of a shared report.
 

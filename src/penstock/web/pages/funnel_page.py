@@ -27,6 +27,7 @@ from penstock.funnels.internal_traffic.service import InternalTrafficService
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.results.schema import (
+    AD_HOC,
     ImpossibleReason,
     ImpossibleStepRecord,
     ReportQuery,
@@ -45,7 +46,6 @@ from penstock.funnels.shown_rates import Figures, ShownRate, shown_rate
 from penstock.funnels.statements.units import Outcome
 from penstock.funnels.units.schema import TraceRecord, UnitRecord
 from penstock.web.pages.schema import (
-    AD_HOC,
     address_with_selection,
     selection_of,
 )

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from pydantic import BeforeValidator, Field
 
 from penstock.base.scalar import Scalar
-from penstock.funnels.results.schema import ReportQuery
+from penstock.funnels.results.schema import SELECTION, ReportQuery
 from penstock.funnels.statements.flows import Where
 from penstock.funnels.statements.units import UnitSort
 
@@ -50,30 +50,11 @@ class ReportPageQuery(ReportQuery):
     of: Literal["unit", "visitor"] = "unit"
 
 
-AD_HOC = ("breakdown", "breakdownAt", "filters", "window", "settled", "segment", "internal")
-"""Query parameters that change the saved definition for one query."""
-
-_SELECTION = (
-    "websiteId",
-    "period",
-    "start",
-    "end",
-    "startAt",
-    "endAt",
-    "timezone",
-    "revision",
-    "cohort",
-    "compare",
-    "compareStart",
-    *AD_HOC,
-)
-
-
 def selection_of(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the query parameters of a page that select its units."""
     return {
         name: parameters[name]
-        for name in _SELECTION
+        for name in SELECTION
         if parameters.get(name) or (name == "breakdown" and name in parameters)
     }
 
