@@ -50,6 +50,7 @@ from penstock.providers.service import forget_customers, visitor_customers
 from penstock.segment import plugin as segment_room
 from penstock.segment.replays import read_refused_call
 from penstock.settings import Settings
+from penstock.shares import plugin as shares_room
 from penstock.stores import Stores, open_database, open_stores
 from penstock.warehouse.client import Warehouse
 from penstock.web import plugin as web_room
@@ -70,6 +71,7 @@ ROOMS: tuple[type[Room], ...] = (
     activity_room.ActivityRoom,
     links_room.LinksRoom,
     exports_room.ExportsRoom,
+    shares_room.SharesRoom,
     backup_room.BackupRoom,
     web_room.WebRoom,
 )
@@ -166,11 +168,12 @@ def build_services(
         read_lost_events=events.quarantine.lost_on_devices,
     )
     exports = exports_room.build(core, accounts, wait_until_shipped=wait_until_shipped)
+    shares = shares_room.build(core, accounts, funnels)
     backup = backup_room.build(core, events)
     edge = edge_room.build(core)
     rooms: list[Room] = [
         *(edge, nodes, accounts, events, providers, segment, funnels, catalogue, activity),
-        *(links, disk, jobs, exports, backup),
+        *(links, disk, jobs, exports, shares, backup),
     ]
     health = health_room.build(
         core,

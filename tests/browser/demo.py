@@ -119,6 +119,7 @@ class Demo:
             "property": "checkoutId",
             "value": "none",
         }
+        self.ids["share"] = self._share()
         self._live()
         self.ids["import"] = self._import()
         self.ids["checked"] = self._check("mixpanel-2024-05.json")
@@ -149,6 +150,13 @@ class Demo:
             {**visitor, "type": "event", "name": "paid", "timestamp": "yesterday", "colour": "red"},
         ):
             assert client.post("/api/track", json=invalid).status_code == 422
+
+    def _share(self) -> str:
+        """Share a comparison of two periods. Returns the token."""
+        selection = {"period": "settled", "timezone": "Europe/Berlin", "compare": "previous"}
+        body = {"funnelId": self.ids["funnel"], "name": "Checkout, week by week"}
+        share = create(self.service.client, "/api/shares", {**body, "parameters": selection})
+        return str(share["url"].partition("/s/")[2])
 
     def _import(self) -> str:
         """Create a deletion, and an import with rejected lines. Returns the ID of the import."""

@@ -326,6 +326,9 @@ class FunnelPage:
     def report_address(self) -> str:
         return address_with_selection(self._path, self.selection)
 
+    def share_address(self) -> str:
+        return address_with_selection(f"{self._path}/share", self.selection)
+
     def api(self, kind: str, *, cohort: bool = True, **more: Any) -> str:
         """Return the path of the API call for the same numbers."""
         query = urlencode(self.parameters(cohort=cohort, **more), quote_via=quote)
