@@ -25,7 +25,7 @@ def test_the_eleventh_value_is_not_the_11st() -> None:
 
 
 def test_a_sentence_about_a_hidden_value_is_left_out() -> None:
-    about = PhraseRecord(text="plan = pro rose", properties=["plan"])
+    about = PhraseRecord(text="plan = pro rose", properties=("plan",))
     with_one = [PhraseRecord(text="Most is lost, mostly with "), about, PhraseRecord(text=".")]
     sentences = [SentenceRecord(text="", phrases=phrases) for phrases in ([about], with_one)]
     assert hide_in_sentences(sentences, ()) == ["Most is lost, mostly with one value of plan."]

@@ -122,7 +122,7 @@ def verdict_of(now: ResultsRecord, earlier: ResultsRecord | None) -> list[Senten
     segments = [] if earlier is None else segments_of(now, cohorts, earlier)
     sentences = verdict(now, earlier, cohorts, segments)
     for phrase in (phrase for sentence in sentences for phrase in sentence.phrases):
-        assert phrase.properties == re.findall(r"(\S+) = ", phrase.text), phrase
+        assert list(phrase.properties) == re.findall(r"(\S+) = ", phrase.text), phrase
     return sentences
 
 

@@ -72,7 +72,7 @@ def hide_in_sentences(sentences: Iterable[SentenceRecord], shown: Collection[str
 
 def _without_values(sentence: SentenceRecord, shown: Collection[str]) -> str:
     """Return the text of a sentence; empty if its first phrase states a value that is hidden."""
-    parts = []
+    parts: list[str] = []
     for phrase in sentence.phrases:
         hidden = [name for name in phrase.properties if name not in shown]
         if hidden and not parts:

@@ -109,7 +109,7 @@ class PhraseRecord(Record):
 
     text: str
     shows: ShowsRecord | None = None
-    properties: Annotated[list[str], Field(default_factory=list, exclude_if=not_)]
+    properties: Annotated[tuple[str, ...], Field(exclude_if=not_)] = ()
     """Properties whose values the text states. Present only if there are any."""
 
 
@@ -584,7 +584,7 @@ def _phrase(text: str, by: ShownBy, **parameters: Any) -> PhraseRecord:
 
 def _phrase_of(name: str, text: str, by: ShownBy, **parameters: Any) -> PhraseRecord:
     """Return a phrase that states values of a property."""
-    return _phrase(text, by, **parameters).model_copy(update={"properties": [name]})
+    return _phrase(text, by, **parameters).model_copy(update={"properties": (name,)})
 
 
 def _units(report: ResultsRecord, count: int, kind: str = "") -> str:

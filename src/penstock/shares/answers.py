@@ -1,6 +1,7 @@
 """Answers shared reports within limits, however often they are opened."""
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 
 import structlog
@@ -8,7 +9,7 @@ from anyio import to_thread
 
 from penstock.accounts.workspace.service import WorkspaceService
 from penstock.base.clock import Clock
-from penstock.base.errors import NotFound, PenstockError, Unavailable
+from penstock.base.errors import NotFound, PenstockError, QueueFull, Unavailable
 from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.base.ttl_cache import TtlCache
 from penstock.funnels.pipeline import FunnelQueryRunner
@@ -16,7 +17,7 @@ from penstock.funnels.saved.service import FunnelService
 from penstock.shares.model import Share
 from penstock.shares.report import read_report
 from penstock.shares.schema import SharedReportRecord
-from penstock.shares.service import read_selection
+from penstock.shares.service import not_shared, read_selection
 from penstock.warehouse.work import Work, working_on
 
 log = structlog.get_logger()
@@ -53,23 +54,24 @@ class SharedReports:
     async def read(self, share: Share) -> SharedReportRecord:
         """Return the report. Does not block the event loop.
 
-        A computation continues after its
-        reader has left, so that opening and leaving does not start one after another. Raises
-        NotFound if the funnel was deleted, and Unavailable if the report cannot be computed, or if
-        too many other reports are being computed.
+        A computation continues after its reader has left, so that opening and leaving does not
+        start one after another. Raises NotFound if the funnel was deleted, and Unavailable if the
+        report cannot be computed, or if too many other reports are being computed.
         """
         contents = await to_thread.run_sync(self._limits.shared_contents, share.workspace_id)
         minute = self._clock.elapsed_ms() // (MAX_AGE_S * 1000)
         key = (share.id, contents.properties, minute)
         answer = self._answers.get(key)
         if answer is None:
-            answer = await asyncio.shield(self._pending.get(key) or self._start(key, share))
+            with suppress(QueueFull):
+                answer = await asyncio.shield(self._pending.get(key) or self._start(key, share))
         if isinstance(answer, SharedReportRecord):
             return answer
         if isinstance(answer, NotFound):
-            raise answer
+            raise not_shared()
         raise Unavailable(
-            "This report cannot be shown at the moment. Try again in a minute.",
+            "This report cannot be shown at the moment. Try again in a minute, and ask the person "
+            "who sent you the link if that does not help.",
             code="share_not_available",
             retry_after_s=MAX_AGE_S,
         )

@@ -46,12 +46,12 @@ PICTURE_POLICY = (
 
 
 class Bar(NamedTuple):
-    """A step of a shared report. count: the units beside the bar, settled or all. share: their
+    """A step of a shared report. units: those beside the bar, settled or all. share: their
     share of all such units. change: the change of the share from the earlier period.
     """
 
     title: str
-    count: int
+    units: int
     share: float | None
     parts: Parts
     change: ChangeRecord | None
@@ -171,7 +171,7 @@ def _bar(bar: Bar, row: int) -> Iterator[Markup]:
 
 def _figures(bar: Bar) -> str:
     share = "–" if bar.share is None else percent(bar.share)
-    return f"{bar.count:,} · {share}"
+    return f"{bar.units:,} · {share}"
 
 
 def _text(x: float, y: float, text: str, kind: str = "") -> Markup:

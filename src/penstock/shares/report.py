@@ -18,7 +18,7 @@ from penstock.funnels.hidden_values import (
     hide_values,
     property_words,
 )
-from penstock.funnels.periods import Conclusion, PeriodsRecord
+from penstock.funnels.periods import ChangeRecord, Conclusion, PeriodsRecord
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.questions import PERIODS, RESULTS, VERDICT
 from penstock.funnels.results.schema import CohortRecord, ReportQuery
@@ -49,9 +49,10 @@ def read_report(
     results = RESULTS.answer(runner, context, parameters)
     compared = selected | _earlier_span(query, now_ms, definition) | {"timezone": query.timezone}
     verdict = VERDICT.answer(runner, context, VERDICT.query.model_validate(compared))
-    periods = None
+    periods, earlier = None, None
     if "compareStartAt" in compared:
         periods = PERIODS.answer(runner, context, PERIODS.query.model_validate(compared))
+        earlier = _earlier(periods)
     rate = shown_rate(results.aggregate, has_window=definition.window_s is not None)
     final_ms = final_from_ms(runner, context, rate)
     keys = definition.breakdown_properties
@@ -71,7 +72,7 @@ def read_report(
         breakdown=list(map(property_words, keys)),
         cohorts=list(_cohorts(results.cohorts.data, periods, shown)) if keys else [],
         cohorts_total=results.cohorts.total if keys else 0,
-        earlier=None if periods is None else _earlier(periods),
+        earlier=earlier,
     )
 
 
@@ -98,9 +99,10 @@ def _conditions(
     for item in query.filters or ():
         yield hide_filter(item, shown)
     for key, value in (query.cohort or {}).items():
-        is_shown = key in shown and not isinstance(value, dict | list)
-        words = f"{key} = {value_words(value)}" if is_shown else property_words(key)
-        yield words if is_shown else f"filtered by {words}"
+        if key in shown and not isinstance(value, dict | list):
+            yield f"{key} = {value_words(value)}"
+        else:
+            yield f"filtered by {property_words(key)}"
     if query.window is not None:
         yield f"conversion window of {window_of(definition)}"
     if query.settled:
@@ -110,7 +112,7 @@ def _conditions(
 
 
 def _earlier(periods: PeriodsRecord) -> SharedEarlierRecord:
-    is_so_far = _is_so_far(periods)
+    is_so_far = periods.settled_rate.answer is Conclusion.TOO_EARLY
     return SharedEarlierRecord(
         period=periods.earlier.period,
         summary=periods.summary,
@@ -120,22 +122,25 @@ def _earlier(periods: PeriodsRecord) -> SharedEarlierRecord:
     )
 
 
-def _is_so_far(periods: PeriodsRecord) -> bool:
-    return periods.settled_rate.answer is Conclusion.TOO_EARLY
-
-
 def _cohorts(
     cohorts: list[CohortRecord], periods: PeriodsRecord | None, shown: Collection[str]
 ) -> Iterator[SharedCohortRecord]:
-    changes = {} if periods is None else {_key(each.cohort): each for each in periods.cohorts}
-    values = hide_values(cohorts, shown)
-    for cohort, own in zip(cohorts, values, strict=True):
-        change = changes.get(_key(cohort.cohort))
+    changes = {} if periods is None else _changes(periods)
+    for cohort, values in zip(cohorts, hide_values(cohorts, shown), strict=True):
         yield SharedCohortRecord.from_object(
             cohort,
-            values={property_words(key): value for key, value in own.items()},
-            change=change and (change.so_far if _is_so_far(periods) else change.settled_rate),
+            values={property_words(key): value for key, value in values.items()},
+            change=changes.get(_key(cohort.cohort)),
         )
+
+
+def _changes(periods: PeriodsRecord) -> dict[tuple[str, ...], ChangeRecord]:
+    """Return the change of each cohort's rate, by the values of the cohort."""
+    is_so_far = _earlier(periods).is_so_far
+    return {
+        _key(each.cohort): each.so_far if is_so_far else each.settled_rate
+        for each in periods.cohorts
+    }
 
 
 def _key(cohort: Mapping[str, Any]) -> tuple[str, ...]:

@@ -71,9 +71,9 @@ class ShareService:
         errors as `resolve_definition` if the parameters do not fit the funnel.
         """
         now_ms, token = self._clock(), new_token()
-        expires_at_ms = now_ms + DEFAULT_DAYS * DAY_S * 1000
-        if "expires_at" in form.model_fields_set:
-            expires_at_ms = form.expires_at
+        expires_at_ms = form.expires_at
+        if "expires_at" not in form.model_fields_set:
+            expires_at_ms = now_ms + DEFAULT_DAYS * DAY_S * 1000
         if expires_at_ms is not None and expires_at_ms <= now_ms:
             raise Invalid([Fault("expiresAt", "in_the_past", "Must be in the future.")])
         workspace_id = actor.workspace_id

@@ -3,7 +3,18 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, case, delete, func, insert, select, true, update
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    bindparam,
+    case,
+    delete,
+    func,
+    insert,
+    select,
+    true,
+    update,
+)
 
 from penstock.base.ids import WorkspaceId
 from penstock.base.paging import Listing, Page
@@ -51,7 +62,7 @@ def count_opens(db: Connection, opens: Mapping[str, tuple[int, int]]) -> None:
 
     opens: the number of times that each share was opened, and the last time, by its ID.
     """
-    last, at_ms = func.coalesce(_C.last_opened_at, 0), bindparam("at")
+    last, at_ms = func.coalesce(_C.last_opened_at, 0), bindparam("at", type_=BigInteger)
     statement = (
         update(shares)
         .where(_C.id == bindparam("share"))

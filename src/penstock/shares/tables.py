@@ -56,7 +56,7 @@ def _rows(report: SharedReportRecord) -> list[list[str]]:
 def _row(number: int, bar: Bar, compares: bool) -> list[str]:
     share = "–" if bar.share is None else percent(bar.share)
     change = [change_in_points(bar.change)] * compares
-    return [f"{number} {bar.title}", f"{bar.count:,}", share, *change]
+    return [f"{number} {bar.title}", f"{bar.units:,}", share, *change]
 
 
 def _line(row: list[str], element: str) -> Markup:
