@@ -112,6 +112,17 @@ def test_the_figures_are_those_of_the_api(workspace, scene, sharing):
     assert report["sentences"] == [sentence["text"] for sentence in verdict["sentences"]]
 
 
+def test_a_report_is_complete_unless_events_are_missing(workspace, scene, sharing, clock):
+    path = sharing.path(parameters={"period": "7d"})
+    assert not workspace.client.get(f"{path}.json").json()["isComplete"]  # no earlier events
+    scene.send_event(-10 * 86_400, "A", visitor="earlier")
+    scene.send_event((clock() - scene.start_ms) / 1000 - 1, "A", visitor="pending")
+    clock.advance(seconds=60)
+    report = workspace.client.get(f"{path}.json").json()
+    assert report["isComplete"]
+    assert report["aggregate"]["pending"] == 1
+
+
 def test_a_share_follows_the_saved_funnel_and_a_relative_period(workspace, sharing, scene, clock):
     path = sharing.path(parameters={"period": "7d"})
     before = body_of(workspace.client.get(f"{path}.json"))

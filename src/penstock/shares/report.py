@@ -20,11 +20,15 @@ from penstock.funnels.hidden_values import (
 )
 from penstock.funnels.periods import ChangeRecord, Conclusion, PeriodsRecord
 from penstock.funnels.pipeline import FunnelQueryRunner
+from penstock.funnels.queries.schema import NoteCode
 from penstock.funnels.questions import PERIODS, RESULTS, VERDICT
 from penstock.funnels.results.schema import CohortRecord, ReportQuery
+from penstock.funnels.results.service import relevant_notes
 from penstock.funnels.shown_rates import final_from_ms, shown_rate
 from penstock.shares.schema import SharedCohortRecord, SharedEarlierRecord, SharedReportRecord
 
+_REMARKS = (NoteCode.DISMISSED_GAP, NoteCode.EQUAL_TIMES, NoteCode.BREAKDOWN_AT)
+"""Notes that do not make a report incomplete."""
 _ALL_COHORTS = {"page": "1", "pageSize": str(MAX_PAGE_SIZE)}
 
 
@@ -55,6 +59,7 @@ def read_report(
         earlier = _earlier(periods)
     rate = shown_rate(results.aggregate, has_window=definition.window_s is not None)
     final_ms = final_from_ms(runner, context, rate)
+    notes = relevant_notes(runner, context, results.coverage)
     keys = definition.breakdown_properties
     return SharedReportRecord(
         name=name or funnel.name,
@@ -64,7 +69,7 @@ def read_report(
         conditions=list(dict.fromkeys(_conditions(query, definition, shown))),
         evaluated_at=results.evaluated_at,
         has_window=definition.window_s is not None,
-        is_complete=results.coverage.complete,
+        is_complete=all(code in _REMARKS for code, _ in notes),
         final_at=None if final_ms is None else iso(final_ms),
         sentences=hide_in_sentences(verdict.sentences, shown),
         steps=step_titles(definition),

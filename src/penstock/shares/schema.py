@@ -101,7 +101,7 @@ class SharedReportRecord(Record):
     has_window: bool
     """Whether units have a conversion window, after which they settle."""
     is_complete: bool
-    """Whether events are retained from the whole period, without a gap."""
+    """Whether all events of the period are retained and counted."""
     final_at: Iso | None
     """When a rate so far is final; null if it is final."""
     sentences: list[str]

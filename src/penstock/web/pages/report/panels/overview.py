@@ -8,11 +8,11 @@ from penstock.funnels.definitions.schema import SavedStep
 from penstock.funnels.definitions.titles import row_names, row_title
 from penstock.funnels.outcomes.schema import OutcomesQuery
 from penstock.funnels.periods import ChangeRecord
-from penstock.funnels.queries.schema import DirectReason, GapRecord, NoteCode, ServedFrom
+from penstock.funnels.queries.schema import DirectReason, ServedFrom
 from penstock.funnels.queries.single_flight_cache import NotCached
 from penstock.funnels.questions import TIMING
 from penstock.funnels.results.schema import DiagnosticRecord, ResultsRecord, StepRecord
-from penstock.funnels.results.service import received_no_step
+from penstock.funnels.results.service import relevant_notes
 from penstock.funnels.shown_rates import Parts, ShownRate, bar_parts, final_from_ms, step_share
 from penstock.funnels.verdicts import largest_loss, settled_loss
 from penstock.web.pages.funnel_page import (
@@ -206,30 +206,8 @@ def _exclusions(later: Sequence[SavedStep]) -> list[str]:
 
 
 def _coverage_notes(context: ReportContext, results: ResultsRecord) -> list[str]:
-    """Return the notes about coverage, without that about pending units, who have their figure.
-
-    Imports into websites that never
-    received an event of the funnel are left out: their rejected lines change nothing here.
-    """
-    page, coverage = context.page, results.coverage
-    elsewhere = [gap.at for gap in coverage.gaps if _is_elsewhere(context, gap)]
-    notes = [
-        note
-        for note, code in zip(coverage.notes, coverage.note_codes, strict=True)
-        if code not in (NoteCode.OPEN_WINDOWS, NoteCode.NO_WINDOW)
-        and not (
-            code in (NoteCode.GAP, NoteCode.DISMISSED_GAP) and any(at in note for at in elsewhere)
-        )
-    ]
+    """Return the notes about coverage, without that about pending units, who have their figure."""
+    page = context.page
+    relevant = relevant_notes(context.runner, context.shared_query, results.coverage)
+    notes = [text for _, text in relevant]
     return notes if page.has_window else [*notes, no_window_note(page.noun())]
-
-
-def _is_elsewhere(context: ReportContext, gap: GapRecord) -> bool:
-    """Whether a finished import belongs to a website that has no events of the funnel."""
-    query = context.shared_query
-    return (
-        gap.kind == "import"
-        and gap.state == "done"
-        and len(query.params.website_ids) > 1
-        and received_no_step(context.runner, query, gap.website_id)
-    )
