@@ -14,7 +14,10 @@ from tests.tenant import audit_log, sign_up
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
-DAYS_90_MS = 90 * 86_400_000
+
+@pytest.fixture
+def metadb_url(database_url):
+    return database_url
 
 
 def test_a_share_shows_its_address_once_and_expires_after_90_days(workspace, sharing, clock):
@@ -48,6 +51,7 @@ def test_sharing_and_revoking_are_in_the_audit_log(workspace, sharing):
     ]
 
 
+@pytest.mark.every_database
 def test_opening_is_counted(workspace, sharing, services):
     share = sharing.share()
     for ending in ("", ".svg", ".json"):
