@@ -45,7 +45,7 @@ REVERSED_TEXTS = """(text) => {
     const nodes = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), wrong = [];
     for (let node = nodes.nextNode(); node; node = nodes.nextNode()) {
         const at = node.data.lastIndexOf(text);
-        const sentences = "script, pre, option, .revisions, .summary";
+        const sentences = "script, pre, option, .names, .revisions, .summary"; // join names
         if (at < 0 || node.parentElement.closest(sentences)) continue;
         let holder = node.parentElement;
         while (!isolates(holder)) holder = holder.parentElement;

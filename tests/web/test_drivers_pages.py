@@ -39,8 +39,8 @@ def an_event_leads_to_its_units(workspace, path):
     assert (query["eventType"], query["step"], "of" in query) == ("Event", "1", False)
     page = html_of(workspace, unescape(href))
     assert "With error soon after step 1" in page
-    assert "<span>1: A</span>" in page
-    assert "<span>2: B</span>" not in page  # no event comes after the last step
+    assert "1: <bdi>A</bdi>" in page
+    assert "2: <bdi>B</bdi>" not in page  # no event comes after the last step
     listed = text_of(workspace, unescape(href), "list")
     assert "40 attempts." in listed
     assert "visitor 79 " in listed
