@@ -142,8 +142,9 @@ def read_verdict(
 ) -> VerdictRecord:
     """Returns the results in sentences, with the response that shows each phrase.
 
-    It compares settled units with those of the period of the same length just before, at the same
-    age.
+    It compares settled units with those of an earlier period at the same age: from `compareStartAt`
+    to `compareEndAt`, or the period of the same length just before. It compares nothing without
+    `startAt` and `endAt`, or without a conversion window.
     """
     report = report_of(runner, context)
     loss = largest_loss(report.aggregate)
