@@ -39,6 +39,7 @@ ELSEWHERE = {
     ("docs/funnels.md", "json"): "tests/test_docs.py",
     ("docs/reports.md", "json"): "tests/test_docs.py",
     ("docs/sharing.md", "json"): "tests/shares/test_shares.py",
+    ("docs/worked-examples.md", "yaml"): "tests/funnels/test_worked_examples.py",
     ("docs/planning-events.md", "js"): "tests/browser/test_client_snippets.py",
     ("docs/planning-events.md", "json"): "tests/funnels/test_planning_example.py",
     ("docs/identity.md", "js"): "tests/browser/test_client_snippets.py",

@@ -632,17 +632,17 @@ def test_rule18_provider_events_need_the_attempt_id_and_a_verified_link(
     assert report["dataQuality"]["eventsWithoutAttemptId"] == 1
 
 
-@pytest.mark.parametrize("unit", ["attempt", "visitor"])
-def test_nothing_else_is_counted_beside_payments_and_units_without_any_step(
-    scene: Scene, warehouse: Warehouse, unit: str
+def test_nothing_else_is_counted_beside_a_payment_of_a_visitor_without_any_step(
+    scene: Scene, warehouse: Warehouse
 ) -> None:
-    scene.story("0/A 60/B", attempt="done", visitor="ann")
-    scene.story("0/Z 5/Z", attempt="other", visitor="bob")
-    paid = ProviderEvent("paid", "ann", True, {"attempt": "done"}, seconds=90)
-    store_provider_events(scene, warehouse, [paid])
-    new = scene.attempts if unit == "attempt" else scene.funnel
-    funnel = new("A", step("B", strict="all"))
-    assert counts(scene.results(funnel)) == [1, 1]
+    scene.identify("user", "ann", "ann's phone", traits={"plan": "pro"})
+    scene.story("0/A 60/B", visitor="ann")
+    store_provider_events(scene, warehouse, [ProviderEvent("paid", "bob", True, {})])
+    pro = {"property": "$trait.plan", "operator": "equals", "value": "pro"}
+    funnel = scene.funnel(
+        step("A", filters=[pro]), step("B", strict="all"), breakdownProperties=["plan"]
+    )
+    assert scene.counts(funnel) == [1, 1]
 
 
 def test_rule18_an_attempt_with_only_provider_events_counts_the_verified_ones(

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from penstock.funnels.compared_values import compared_values
 from penstock.funnels.results.schema import DataQualityRecord, ResultsRecord
-from penstock.funnels.verdicts import SentenceRecord, largest_loss, segments_of, verdict
+from penstock.funnels.verdicts import SentenceRecord, largest_loss, verdict
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import DAY_S, HOUR_S, Json, Scene, column, pick
 
@@ -119,8 +120,8 @@ def said(now: ResultsRecord, earlier: ResultsRecord | None = None) -> list[str]:
 
 def verdict_of(now: ResultsRecord, earlier: ResultsRecord | None) -> list[SentenceRecord]:
     cohorts = now.cohorts.data
-    segments = [] if earlier is None else segments_of(now, cohorts, earlier)
-    sentences = verdict(now, earlier, cohorts, segments)
+    values = [] if earlier is None else compared_values(now, cohorts, earlier)
+    sentences = verdict(now, earlier, cohorts, values)
     for phrase in (phrase for sentence in sentences for phrase in sentence.phrases):
         assert list(phrase.properties) == re.findall(r"(\S+) = ", phrase.text), phrase
     return sentences

@@ -15,7 +15,9 @@ comparisons, units, campaigns, trends, timing, next_events, flows
                 cohort comparisons; lists and traces of units; the attribution report; a funnel by
                 time of entry; times between steps; events after a step; paths of events. They do
                 not import each other.
-verdicts, drivers, periods, saved_cohorts
-                reports in sentences; what goes with a loss; two periods; saved visitors
+drivers, periods, saved_cohorts
+                what goes with a loss; two periods; saved visitors
+compared_values the value of a property whose units changed otherwise than all others
+verdicts        reports in sentences
 questions       the table of all questions about a saved funnel
 """

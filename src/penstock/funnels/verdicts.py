@@ -5,7 +5,7 @@ each side, and a difference is stated as one only if its 95% interval excludes 0
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from itertools import pairwise
 from math import log
@@ -19,24 +19,29 @@ from penstock.base.calendar import period_before
 from penstock.base.clock import iso
 from penstock.base.paging import MAX_PAGE_SIZE, Page
 from penstock.base.rates import Share, percent
-from penstock.base.scalar import Scalar, tagged
+from penstock.funnels.compared_values import (
+    ComparedValue,
+    ValueGroup,
+    compared_values,
+    compared_values_at_entry,
+    moved_value,
+    settled_loss,
+    settled_share,
+    value_groups,
+)
 from penstock.funnels.comparisons.proportions import (
     MIN_UNITS,
     compare_all,
     move_of,
-    moves_differ,
     newcombe_interval,
 )
 from penstock.funnels.comparisons.words import (
     change_words,
     lead_words,
-    move_words,
     period_words,
     points_changed,
-    value_words,
 )
 from penstock.funnels.definitions.model import CountingUnit
-from penstock.funnels.drivers import Property, read_entry_groups
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.parameters import Selection
@@ -140,18 +145,19 @@ def read_verdict(
 ) -> VerdictRecord:
     """Returns the results in sentences, with the response that shows each phrase.
 
-    It compares settled units with those of the period of the same length just before, at the same
-    age.
+    It compares settled units with those of an earlier period at the same age: from `compareStartAt`
+    to `compareEndAt`, or the period of the same length just before. It compares nothing without
+    `startAt` and `endAt`, or without a conversion window.
     """
     report = report_of(runner, context)
     loss = largest_loss(report.aggregate)
     earlier = _earlier(runner, context, query)
     cohorts = _all_cohorts(runner, context, report)
-    segments: Sequence[_Segment] = []
+    values: Sequence[ComparedValue] = []
     if earlier is not None and loss is not None and _has_changed(report, earlier.report):
-        segments = segments_of(report, cohorts, earlier.report)
-        segments = segments or _segments_at_entry(runner, context, earlier.context, loss.step)
-    sentences = verdict(report, earlier and earlier.report, cohorts, segments)
+        values = compared_values(report, cohorts, earlier.report)
+        values = values or compared_values_at_entry(runner, context, earlier.context, loss.step)
+    sentences = verdict(report, earlier and earlier.report, cohorts, values)
     return VerdictRecord(**report.head(), largest_loss=loss and loss.step, sentences=sentences)
 
 
@@ -204,60 +210,25 @@ def _all_cohorts(
     return report.cohorts.data
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """The cohorts that share one value of a property, added up.
-
-    name: the property. completed: settled units that completed; None if no unit is settled.
-    lost: settled units lost after the step of the largest loss. at_risk: settled units that reached
-    this step.
-    """
-
-    name: str
-    value: Scalar | None
-    completed: Share | None
-    lost: int
-    at_risk: int
-
-    @property
-    def words(self) -> str:
-        return f"{self.name} = {value_words(self.value)}"
-
-
-class _Segment(NamedTuple):
-    """A value that units of both periods have, and the shares of its units and of all others that
-    completed or, for values at entry, passed the largest loss.
-
-    name: the property.
-    """
-
-    name: str
-    value: Scalar | None
-    now: Share
-    before: Share
-    others_now: Share
-    others_before: Share
-
-
 def verdict(
     report: ResultsRecord,
     earlier: ResultsRecord | None,
     cohorts: Sequence[CohortRecord],
-    segments: Sequence[_Segment] = (),
+    values: Sequence[ComparedValue] = (),
 ) -> list[SentenceRecord]:
     """Return what a report says: the rate and its change, where, who, and how certain the order of
     events is. It leaves out what the data do not support.
 
     earlier: the report on the period of the same length just before, at the same age, if there is
-    one. cohorts: all cohorts of the report; empty if there are none or too many to read. segments:
+    one. cohorts: all cohorts of the report; empty if there are none or too many to read. values:
     the values that may explain a change.
     """
     loss = largest_loss(report.aggregate)
-    groups = _groups(cohorts, loss)
+    groups = value_groups(cohorts, loss)
     candidates = (
         _completion(report, earlier),
         _largest_change(report, earlier) or _loss(report, loss, groups),
-        _moved_segment(segments, loss) or _comparison(groups),
+        _moved_value(values, loss) or _comparison(groups),
         _ordering(report),
     )
     return [
@@ -276,14 +247,9 @@ def largest_loss(aggregate: AggregateRecord) -> StepRecord | None:
     return step if settled_loss(steps, step.step) else None
 
 
-def settled_loss(steps: Sequence[StepRecord], step: int) -> int:
-    """Return the settled units that reached a step and no later one."""
-    return steps[step - 1].settled - steps[step].settled if step < len(steps) else 0
-
-
 def _completion(report: ResultsRecord, earlier: ResultsRecord | None) -> list[PhraseRecord]:
     """State how many settled units completed, and how that changed from the previous period."""
-    now = _settled_share(report.aggregate)
+    now = settled_share(report.aggregate)
     if now is None:
         return []
     phrases = [
@@ -312,8 +278,8 @@ def _settled_shares(
     """Return the settled units of both periods that completed; None if too few are settled, or if
     events of the earlier period are not retained.
     """
-    now = _settled_share(report.aggregate)
-    before = None if earlier is None else _settled_share(earlier.aggregate)
+    now = settled_share(report.aggregate)
+    before = None if earlier is None else settled_share(earlier.aggregate)
     if earlier is None or now is None or before is None or not _covers_period(earlier):
         return None
     return now, before
@@ -355,7 +321,7 @@ def _continued(steps: Sequence[StepRecord]) -> list[Share]:
 
 
 def _loss(
-    report: ResultsRecord, loss: StepRecord | None, groups: Sequence[_Group]
+    report: ResultsRecord, loss: StepRecord | None, groups: Sequence[ValueGroup]
 ) -> list[PhraseRecord]:
     """State the step after which most units are lost, and the value that most of the lost units
     have.
@@ -399,7 +365,9 @@ def _step_words(step: StepRecord) -> str:
     return name if 0 < len(name) <= _MAX_NAME_CHARS else f"step {step.step}"
 
 
-def _most_of_the_loss(loss: StepRecord, lost: int, groups: Sequence[_Group]) -> _Group | None:
+def _most_of_the_loss(
+    loss: StepRecord, lost: int, groups: Sequence[ValueGroup]
+) -> ValueGroup | None:
     """Return the value that more than half of the lost units have, and that loses more than the
     others. If several do, return the value that differs most. lost: number of lost units.
     """
@@ -415,33 +383,16 @@ def _most_of_the_loss(loss: StepRecord, lost: int, groups: Sequence[_Group]) -> 
     return max(standing_out, key=lambda pair: pair[0])[1] if standing_out else None
 
 
-def _moved_segment(segments: Sequence[_Segment], loss: StepRecord | None) -> list[PhraseRecord]:
-    """State the value whose units changed most clearly and otherwise than all others.
-
-    The p-values of all values are corrected together.
-    """
-    large = [
-        segment
-        for segment in segments
-        if min(share.whole for share in segment if isinstance(share, Share)) >= MIN_UNITS
-    ]
-    tests = compare_all([(segment.now, segment.before) for segment in large])
-    moved = []
-    for segment, test in zip(large, tests, strict=True):
-        own = move_of(segment.now, segment.before)
-        others = move_of(segment.others_now, segment.others_before)
-        is_larger = abs(own.difference) > abs(others.difference)
-        if test.is_clear and is_larger and moves_differ(own, others):
-            moved.append((abs(own.difference) * segment.now.whole, segment, own, others))
-    if not moved or loss is None:
+def _moved_value(values: Sequence[ComparedValue], loss: StepRecord | None) -> list[PhraseRecord]:
+    """State the value whose units changed otherwise than all others."""
+    moved = moved_value(values)
+    if moved is None or loss is None:
         return []
-    _, segment, own, others = max(moved, key=lambda item: item[0])
-    words = move_words(segment.name, segment.value, own, others)
-    shown = _phrase_of(segment.name, words, ShownBy.DRIVERS, step=loss.step)
+    shown = _phrase_of(moved[0], moved[1], ShownBy.DRIVERS, step=loss.step)
     return [shown, PhraseRecord(text=".")]
 
 
-def _comparison(groups: Sequence[_Group]) -> list[PhraseRecord]:
+def _comparison(groups: Sequence[ValueGroup]) -> list[PhraseRecord]:
     """State the clearest difference between a value and the most frequent value of its property.
 
     The p-values of all values are corrected together.
@@ -466,7 +417,9 @@ def _comparison(groups: Sequence[_Group]) -> list[PhraseRecord]:
     return [shown, PhraseRecord(text=".")]
 
 
-def _against_baseline(groups: Sequence[_Group]) -> Iterator[tuple[_Group, Share, _Group, Share]]:
+def _against_baseline(
+    groups: Sequence[ValueGroup],
+) -> Iterator[tuple[ValueGroup, Share, ValueGroup, Share]]:
     """Yield each value with enough settled units, and the most frequent value of its property."""
     large = [
         (group, group.completed)
@@ -491,86 +444,6 @@ def _ordering(report: ResultsRecord) -> list[PhraseRecord]:
         _phrase(text, ShownBy.UNITS, quality="orderingIssue"),
         PhraseRecord(text="."),
     ]
-
-
-def _groups(cohorts: Sequence[CohortRecord], loss: StepRecord | None) -> list[_Group]:
-    """Add up the cohorts by each value of each property, in the order of the cohorts."""
-    members: dict[tuple[str, str], list[CohortRecord]] = {}
-    for cohort in cohorts:
-        for name, value in cohort.cohort.items():
-            members.setdefault((name, tagged(value)), []).append(cohort)
-    groups = []
-    for (name, _), same in members.items():
-        own = [] if loss is None else [(cohort, loss.step) for cohort in same]
-        settled = sum(cohort.settled for cohort in same)
-        completed = sum(cohort.completed - cohort.early_completions for cohort in same)
-        groups.append(
-            _Group(
-                name,
-                same[0].cohort[name],
-                Share(completed, settled) if settled else None,
-                lost=sum(settled_loss(cohort.steps, step) for cohort, step in own),
-                at_risk=sum(cohort.steps[step - 1].settled for cohort, step in own),
-            )
-        )
-    return groups
-
-
-def segments_of(
-    report: ResultsRecord, cohorts: Sequence[CohortRecord], earlier: ResultsRecord
-) -> list[_Segment]:
-    """Return the values of breakdown properties in both periods; none if there are too many."""
-    if earlier.cohorts.total > len(earlier.cohorts.data):
-        return []
-    total, total_before = (_settled_share(part.aggregate) for part in (report, earlier))
-    before = {
-        (group.name, tagged(group.value)): group.completed
-        for group in _groups(earlier.cohorts.data, None)
-    }
-    segments = []
-    for group in _groups(cohorts, None):
-        own, own_before = group.completed, before.get((group.name, tagged(group.value)))
-        if own and own_before and total and total_before:
-            others = (_rest(total, own), _rest(total_before, own_before))
-            segments.append(_Segment(group.name, group.value, own, own_before, *others))
-    return segments
-
-
-def _rest(total: Share, part: Share) -> Share:
-    return Share(total.part - part.part, total.whole - part.whole)
-
-
-def _segments_at_entry(
-    runner: FunnelQueryRunner, context: QueryContext, earlier: QueryContext, step: int
-) -> list[_Segment]:
-    """Return the frequent values at entry in both periods, with the units that passed a loss."""
-    now, before = (
-        {
-            (group.key.name, tagged(group.key.value)): (group.key, group)
-            for group in read_entry_groups(runner, part, step)
-            if isinstance(group.key, Property)
-        }
-        for part in (context, earlier)
-    )
-    return [
-        _Segment(
-            key.name,
-            key.value,
-            group.passed,
-            before[name][1].passed,
-            group.others_passed,
-            before[name][1].others_passed,
-        )
-        for name, (key, group) in now.items()
-        if name in before
-    ]
-
-
-def _settled_share(aggregate: AggregateRecord) -> Share | None:
-    """Return the settled units that completed; None if too few units are settled."""
-    if aggregate.settled < MIN_UNITS:
-        return None
-    return Share(aggregate.completed - aggregate.early_completions, aggregate.settled)
 
 
 def _covers_period(report: ResultsRecord) -> bool:

@@ -234,15 +234,24 @@ class Definition:
         return self.steps[number - 1 : number] if is_one_step else self.steps
 
     @property
+    def shared_steps(self) -> tuple[int, ...]:
+        """The indexes of the steps with events that may match others too, as far as names show."""
+        return tuple(
+            at
+            for at, step in enumerate(self.steps)
+            if any(
+                overlap(match, other)
+                for another_at, another in enumerate(self.steps)
+                if another_at != at
+                for match in step.matches
+                for other in another.matches
+            )
+        )
+
+    @property
     def has_shared_events(self) -> bool:
         """Whether an event may match several steps, as far as names show."""
-        return any(
-            overlap(match, other)
-            for at, step in enumerate(self.steps)
-            for later in self.steps[at + 1 :]
-            for match in step.matches
-            for other in later.matches
-        )
+        return bool(self.shared_steps)
 
     @property
     def entry_rows(self) -> tuple[Row, ...]:

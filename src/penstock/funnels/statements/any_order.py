@@ -2,17 +2,20 @@
 
 Instead of folding events one by one, this lists those that follow the entry and selects the events
 that serve a step. If each event of a unit can serve one step only, they are the first of each step.
-Otherwise, an event serves a step if it raises the number of steps that different events can serve
-(`_independent`). Source: semantics, "Any order".
+Otherwise, an event serves a step if it raises the number of steps that different events can serve:
+`_filled_sets` finds these events for up to six steps that share events, `_independent` for more.
+Source: semantics, "Any order".
 """
+
+from collections.abc import Iterable
 
 from penstock.funnels.statements.breakdown import SERVED_TYPE
 from penstock.funnels.statements.equal_times import keeps_ranks, rank
 from penstock.funnels.statements.query import UNUSABLE, Plan
 from penstock.funnels.statements.times import entry_time
 
-_MAX_SLOTS_OF_SETS = 6
-"""Maximum number of slots whose sets fit into 64 bits."""
+_MAX_STEPS_OF_SETS = 6
+"""Maximum number of steps whose sets fit into 64 bits."""
 
 
 def steps_in_any_order(plan: Plan, values: str, *, keeps_conflicts: bool) -> str:
@@ -42,6 +45,8 @@ def steps_in_any_order(plan: Plan, values: str, *, keeps_conflicts: bool) -> str
         SELECT *, arrayFilter((x, nth) -> nth <= bitCount(x.rows),
                               read, arrayEnumerateUniq(read.rows)) AS first
         FROM ({read})"""
+    if _by_sets(plan):
+        first = f"SELECT *, {_filled_sets(plan)} AS sets FROM ({first})"
     serving = f"SELECT *, {_serving(plan)} AS serving FROM ({first})"
     done = f"""
         SELECT *, {_done_rows(plan)} AS done_rows, toUInt8(length(serving)) AS reached,
@@ -111,11 +116,13 @@ def _serving(plan: Plan) -> str:
     """Return the events that serve a step, one for each completed step, in order of time."""
     if not plan.definition.has_shared_events:
         return "first"
-    masks = "arrayDistinct(first.rows)"
-    every = "arrayReduce('groupBitOr', arrayConcat([toUInt32(0)], first.rows))"
-    is_plain = f"arraySum(arrayMap(rows -> bitCount(rows), {masks})) = bitCount({every})"
-    serves = _independent("first.rows", len(plan.steps))
-    return f"if({is_plain}, first, arrayFilter((x, serves) -> serves, first, {serves}))"
+    if not _by_sets(plan):
+        serves = _independent("first.rows", len(plan.steps))
+        return f"arrayFilter((x, serves) -> serves, first, {serves})"
+    own = ~_rows(plan.definition.shared_steps) & _rows(range(len(plan.steps)))
+    serves = f"sets != before OR bitAnd(x.rows, {own}) != 0"
+    now_and_before = "arrayPopFront(sets), arrayPopBack(sets)"
+    return f"arrayFilter((x, sets, before) -> {serves}, first, {now_and_before})"
 
 
 def _done_rows(plan: Plan) -> str:
@@ -123,50 +130,65 @@ def _done_rows(plan: Plan) -> str:
     every = "arrayReduce('groupBitOr', arrayConcat([toUInt32(0)], serving.rows))"
     if not plan.definition.has_shared_events:
         return every
-    n = len(plan.steps)
-    bits = ", ".join(str(1 << at) for at in range(n))
+    if _by_sets(plan):
+        shared = plan.definition.shared_steps
+        filled = "bitPositionsToArray(sets[-1])[-1]"
+        bits = [f"{1 << step} * bitTest({filled}, {at})" for step, at in _digits(plan).items()]
+        return f"toUInt32(bitAnd({every}, bitNot({_rows(shared)})) + {' + '.join(bits)})"
     # The steps in order, with a bit for each event that can serve them.
-    by_row = f"""arrayMap(bit -> toUInt32(arraySum(arrayMap(
-                   (x, at) -> bitShiftLeft(toUInt64(bitAnd(x.rows, bit) != 0), at - 1),
-                   serving, arrayEnumerate(serving)))), [{bits}])"""
-    is_done = f"arrayMap((done, bit) -> done * bit, {_independent(by_row, n)}, [{bits}])"
-    return f"if(bitCount({every}) = length(serving), {every}, toUInt32(arraySum({is_done})))"
+    events = "arrayMap(at -> bitShiftLeft(toUInt32(1), at - 1), arrayEnumerate(serving))"
+    n = len(plan.steps)
+    by_step = ", ".join(
+        f"toUInt32(arraySum((event, rows) -> event * bitTest(rows, {at}), {events}, serving.rows))"
+        for at in range(n)
+    )
+    is_done = _independent(f"[{by_step}]", n)
+    bits = ", ".join(str(1 << at) for at in range(n))
+    return f"toUInt32(arraySum((done, bit) -> done * bit, {is_done}, [{bits}]))"
+
+
+def _rows(steps: Iterable[int]) -> int:
+    """Return a number with a bit for each of the steps."""
+    return sum(1 << step for step in steps)
+
+
+def _by_sets(plan: Plan) -> bool:
+    return 0 < len(plan.definition.shared_steps) <= _MAX_STEPS_OF_SETS
+
+
+def _digits(plan: Plan) -> dict[int, int]:
+    """Return for each step that shares events its binary digit in the number of a set."""
+    steps = plan.definition.shared_steps
+    return dict(zip(steps, reversed(range(len(steps))), strict=True))
+
+
+def _filled_sets(plan: Plan) -> str:
+    """Return the sets of steps that different events can do: at first, then after each event.
+
+    Only steps that share events are in a set. Such a set is a number with a binary digit for each
+    step, the highest for the first step. All sets together are a number with a bit for each set, so
+    its highest bit is the largest set, and among several the set that is first in row order. An
+    event adds sets only if it raises the number of steps.
+    """
+    sets = range(1 << len(plan.definition.shared_steps))
+    added = "sets[-1]"
+    for step, digit in _digits(plan).items():
+        without = sum(1 << own for own in sets if not own >> digit & 1)
+        grown = f"bitShiftLeft(bitAnd(sets[-1], toUInt64({without})), {1 << digit})"
+        added = f"bitOr({added}, {grown} * bitTest(rows, {step}))"
+    return f"arrayFold((sets, rows) -> arrayPushBack(sets, {added}), first.rows, [toUInt64(1)])"
 
 
 def _independent(masks: str, size: int) -> str:
     """Return for each item of a list whether it raises the number of slots that different items can
     fill, each of which can fill the slots in its mask.
-    """
-    return _by_sets(masks, size) if size <= _MAX_SLOTS_OF_SETS else _by_moves(masks, size)
-
-
-def _by_sets(masks: str, size: int) -> str:
-    """Find the items with all sets of slots that can be filled: one bit of a number for each set.
-
-    The bit at position p stands for the slots in the binary digits of p.
-    """
-    sets = range(2**size)
-    without = [sum(1 << own for own in sets if not own >> slot & 1) for slot in range(size)]
-    of_size = [sum(1 << own for own in sets if own.bit_count() == n) for n in range(1, size + 1)]
-    grown = "toUInt64(0)"
-    for slot, others in enumerate(without):
-        added = f"bitShiftLeft(bitAnd(s.sets, toUInt64({others})), {1 << slot})"
-        grown = f"bitOr({grown}, if(bitTest(item, {slot}), {added}, toUInt64(0)))"
-    larger = f"[{', '.join(f'toUInt64({bits})' for bits in [*of_size, 0])}][s.filled + 1]"
-    kind = "Tuple(sets UInt64, filled UInt8, serves Array(UInt8))"
-    step = f"""arrayMap((grown, more) -> CAST((
-                       bitOr(s.sets, grown), s.filled + (bitAnd(grown, more) != 0),
-                       arrayPushBack(s.serves, bitAnd(grown, more) != 0)), '{kind}'),
-                   [{grown}], [{larger}])[1]"""
-    return f"arrayFold((s, item) -> {step}, {masks}, CAST((1, 0, []), '{kind}')).serves"
-
-
-def _by_moves(masks: str, size: int) -> str:
-    """Find the items by moving earlier ones, for any number of slots.
 
     held: for each slot, the mask of the item that fills it; 0 if it is free. A new item may fill a
     slot whose item moves to another one, and so on, until an item fills a free slot. levels: the
     slots from which a free one is at most 0, 1, 2, ... moves away.
+
+    No item needs to move if each fills the lowest slot that is free, until none is. free: the slots
+    that are free then, at first and after each item.
     """
     slots = ", ".join(str(1 << at) for at in range(size))
     slots = f"CAST([{slots}], 'Array(UInt32)')"
@@ -177,10 +199,12 @@ def _by_moves(masks: str, size: int) -> str:
         "arrayReduce('groupBitOr', arrayMap((own, slot) -> "
         f"if(bitAnd(own, levels[-1]) != 0, slot, 0), held, {slots}))"
     )
-    levels = f"""arrayFold((levels, at, held) ->
+    # An item that can fill a free slot moves no other one.
+    moves = f"range(if(bitAnd(item, {free}) != 0, 0, {size - 1}))"
+    levels = f"""arrayMap(moves -> arrayFold((levels, at, held) ->
                        arrayPushBack(levels, bitOr(levels[-1], toUInt32({nearer}))),
-                   range({size - 1}), arrayWithConstant({size - 1}, s.held),
-                   CAST([{free}], 'Array(UInt32)'))"""
+                   moves, arrayWithConstant(length(moves), s.held),
+                   CAST([{free}], 'Array(UInt32)')), [{moves}])[1]"""
     lowest = "bitAnd(p.item, level)"
     lowest = f"bitAnd({lowest}, bitNot({lowest} - 1))"
     moves = "bitAnd(p.item, level) != 0 AND bitAnd(p.item, nearer) = 0"
@@ -195,8 +219,18 @@ def _by_moves(masks: str, size: int) -> str:
                        'Tuple(held Array(UInt32), serves Array(UInt8))'),
                    [{placed}])[1], [{levels}])[1]"""
     start = f"(arrayWithConstant({size}, toUInt32(0)), [])"
-    return f"""arrayFold((s, item) -> {step}, {masks},
+    by_moves = f"""arrayFold((s, item) -> {step}, if(fits, [], masks),
                    CAST({start}, 'Tuple(held Array(UInt32), serves Array(UInt8))')).serves"""
+    lowest = "bitAnd(bitAnd(free[-1], item), bitNot(bitAnd(free[-1], item) - 1))"
+    free = f"""arrayFold((free, item) -> arrayPushBack(free, toUInt32(free[-1] - {lowest})),
+                   masks, [arrayReduce('groupBitOr', arrayConcat([toUInt32(0)], masks))])"""
+    now_and_before = "arrayPopFront(free), arrayPopBack(free)"
+    stuck = "item != 0 AND now = before AND before != 0"
+    fits = f"NOT arrayExists((item, now, before) -> {stuck}, masks, {now_and_before})"
+    serves = f"arrayMap((now, before) -> toUInt8(now != before), {now_and_before})"
+    return f"""arrayMap((masks, free) -> arrayMap(
+                   fits -> if(fits, {serves}, {by_moves}), [{fits}])[1],
+                   [{masks}], arrayMap(masks -> {free}, [{masks}]))[1]"""
 
 
 def _chosen(plan: Plan) -> str:

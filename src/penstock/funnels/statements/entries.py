@@ -25,8 +25,9 @@ def entries_of(plan: Plan) -> str:
 
     If every run counts, these are all possible entries, from which `runs` chooses. If time alone
     decides, and no event has a time in whole seconds, the result contains only the entries of runs,
-    or else only the visitor's best entry, or the best entry of each span. It may contain more
-    entries than `max_entries`, which indicates that some are left out.
+    or else only the visitor's best entry, or the best entry of each span; in any order with shared
+    events, those that may be the best. It may contain more entries than `max_entries`, which
+    indicates that some are left out.
     """
     if plan.steps[0].row.all_of:
         return group_entries(plan) if plan.repeats else _group_entries(plan)
@@ -183,12 +184,45 @@ def _entry_times(plan: Plan, entries: str) -> str:
     is_entry = f"arrayMap(x -> {starts(plan)}, history)"
     nth = f"arrayEnumerateUniq(history.ts, {is_entry})"
     every = f"arrayFilter((e, x, nth) -> {starts(plan)} AND nth = 1, {entries}, history, {nth})"
-    if not is_ordered_by_time(plan):
+    if plan.excludes:
         return every
-    best = f"arrayMap(i -> {entries}[i], {_best_entries(plan)})"
+    if plan.definition.has_shared_events:
+        leading = _leading_entries(plan, nth)
+        best = f"arrayMap(e -> if(length(e) > {max_entries(plan)}, e, {leading}), [{every}])[1]"
+    else:
+        best = f"arrayMap(i -> {entries}[i], {_best_entries(plan)})"
     if not plan.has_whole_seconds:
         return best
     return f"if(arrayExists(x -> bitTest(x.late, 0), history), {every}, {best})"
+
+
+def _leading_entries(plan: Plan, nth: str) -> str:
+    """Return those of the entries `e` that may lead further than the one before them: their window
+    has another event, or they are in another span. nth: see `_entry_times`.
+    """
+
+    def changes(of_event: str) -> str:
+        is_entry = f"{starts(plan)} AND nth = 1"
+        values = f"arrayFilter((value, x, nth) -> {is_entry}, {of_event}, history, {nth})"
+        return f"arrayDifference({values})"
+
+    inputs = {"i": "arrayEnumerate(e)"}
+    if plan.window_ms is not None:
+        inputs["more"] = changes(_events_until_end(plan.window_ms))
+    if plan.spans is not None:
+        inputs["other"] = changes(f"arrayMap(x -> {plan.span('x.ts')}, history)")
+    conditions = ["i = 1", *(f"{name} != 0" for name in list(inputs)[1:])]
+    names, values = ", ".join(inputs), ", ".join(inputs.values())
+    return f"arrayFilter((entry, {names}) -> {' OR '.join(conditions)}, e, {values})"
+
+
+def _events_until_end(window_ms: int) -> str:
+    """Return for each event the number of events until the end of the window that it opens."""
+    ends = f"arrayMap(x -> (x.ts + {window_ms}, 1), history)"
+    times = f"arraySort(arrayConcat(arrayMap(x -> (x.ts, 0), history), {ends}))"
+    counts = "arrayCumSum(arrayMap(time -> 1 - time.2, times))"
+    at_ends = f"arrayFilter((count, time) -> time.2 = 1, {counts}, times)"
+    return f"arrayMap(times -> {at_ends}, [{times}])[1]"
 
 
 def _steps_in_window(plan: Plan) -> str:

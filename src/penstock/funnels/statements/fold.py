@@ -179,7 +179,8 @@ def _may_continue(plan: Plan) -> str:
     Where time alone decides, only the entry that counts is folded, so this looks at all entries of
     the visitor, or of the span.
     """
-    if plan.enters_once or not is_ordered_by_time(plan):
+    folds_all = not (is_ordered_by_time(plan) or plan.definition.in_any_order) or plan.excludes
+    if plan.enters_once or folds_all:
         is_eligible = "NOT progress.excluded AND " if plan.excludes else ""
         return f"{is_eligible}{plan.evaluated_at()} <= window_end"
     conditions = [starts(plan), f"{plan.evaluated_at()} <= {plan.window_end('x.ts')}"]

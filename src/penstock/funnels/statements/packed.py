@@ -11,6 +11,7 @@ complex if it has
     - several events of step 1 at the entry's timestamp, or two options of a step at one position
     - entry values that a later event may disagree with
     - more events than the general fold reads
+    - in any order: a first event of a step that may also be the first of another step
     - more events than completed steps, if a step is strict; where nothing else may lie before a
       step, events that match no row are among them
     - an event of a diagnostic or exclusion row, of a payment provider (for a visitor: if its time
@@ -185,6 +186,7 @@ def unit_chains(plan: Plan, layout: Layout) -> str:
                    complexity = 1 OR starts > 1 OR (carries AND values > 1){several}
                        OR {may_lead_further}
                        OR {_tied_options(plan, layout)}{other_span}{shared_time}{repeats}
+                       {_shares_events(plan, layout)}
                        {later_entries},
                    {COMPLEX}, {SIMPLE}) AS class
         FROM ({verdicts})"""
@@ -239,9 +241,6 @@ def _complexity(plan: Plan, layout: Layout) -> str:
         fits = f"{small_number('number')} AND number < {2 ** (layout.number_bits + 3)}"
         # The number is unusable or does not fit into its bits.
         conditions.append(f"(number_sent AND NOT ({fits}))")
-    if plan.definition.in_any_order and plan.definition.has_shared_events:
-        steps = " + ".join(f"({plan.overlaps('mask', step.all)})" for step in plan.steps)
-        conditions.append(f"{steps} > 1")
     entered = " OR ".join(conditions) or "0"
     if plan.by_attempt and plan.profile.has_provider_events:
         return f"multiIf(provider, 2, {entered}, 1, 0)"
@@ -380,6 +379,17 @@ def _tied_options(plan: Plan, layout: Layout) -> str:
             same = f"{first} + {last} = {len(step.each) - 1}"
             conditions.append(f"(firsts[{index}] != 0 AND NOT ({same}))")
     return " OR ".join(conditions)
+
+
+def _shares_events(plan: Plan, layout: Layout) -> str:
+    """Whether one event may be the first of several steps that count in any order.
+
+    Otherwise the first events of the steps are different events, so that each serves its step.
+    """
+    if not (plan.definition.in_any_order and plan.definition.has_shared_events):
+        return ""
+    times = f"arrayMap(p -> bitShiftRight(p, {layout.time_shift}), {sorted_firsts('firsts')})"
+    return f" OR length(arrayCompact({times})) < arrayCount(p -> p != 0, firsts)"
 
 
 def is_done(plan: Plan, step: int, positions: str) -> str:
