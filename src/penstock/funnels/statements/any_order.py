@@ -133,8 +133,8 @@ def _done_rows(plan: Plan) -> str:
     if _by_sets(plan):
         shared = plan.definition.shared_steps
         filled = "bitPositionsToArray(sets[-1])[-1]"
-        bits = [f"{1 << step} * bitTest({filled}, {at})" for step, at in _digits(plan).items()]
-        return f"toUInt32(bitAnd({every}, bitNot({_rows(shared)})) + {' + '.join(bits)})"
+        own = [f"{1 << step} * bitTest({filled}, {at})" for step, at in _digits(plan).items()]
+        return f"toUInt32(bitAnd({every}, bitNot({_rows(shared)})) + {' + '.join(own)})"
     # The steps in order, with a bit for each event that can serve them.
     events = "arrayMap(at -> bitShiftLeft(toUInt32(1), at - 1), arrayEnumerate(serving))"
     n = len(plan.steps)

@@ -6,6 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from penstock.funnels.compared_values import settled_loss
 from penstock.funnels.definitions.schema import SavedStep
 from penstock.funnels.definitions.titles import row_names, row_title
 from penstock.funnels.outcomes.schema import OutcomesQuery
@@ -16,7 +17,7 @@ from penstock.funnels.questions import TIMING
 from penstock.funnels.results.schema import DiagnosticRecord, ResultsRecord, StepRecord
 from penstock.funnels.results.service import relevant_notes
 from penstock.funnels.shown_rates import Parts, ShownRate, bar_parts, final_from_ms, step_share
-from penstock.funnels.verdicts import largest_loss, settled_loss
+from penstock.funnels.verdicts import largest_loss
 from penstock.web.pages.funnel_page import (
     FunnelPage,
     no_window_note,
