@@ -42,3 +42,6 @@ class Action(StrEnum):
     COHORT_DELETED = "cohort_deleted"
     EXPORTED = "exported"
     EXPORT_FORGOTTEN = "export_forgotten"
+    WEBHOOK_CREATED = "webhook_created"
+    WEBHOOK_CHANGED = "webhook_changed"
+    WEBHOOK_DELETED = "webhook_deleted"
