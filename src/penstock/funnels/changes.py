@@ -43,14 +43,14 @@ class UnitOutcome(NamedTuple):
 
 
 class StoredFunnel(NamedTuple):
-    """A funnel whose stored outcomes include all events until now."""
+    """A funnel whose stored outcomes include all events until now.
+
+    now_ms: while nothing changes, it is later than the evaluation time of the query.
+    """
 
     context: QueryContext
     build: StoredBuild
-
-    @property
-    def now_ms(self) -> int:
-        return self.context.params.evaluated_at_ms
+    now_ms: int
 
     @property
     def steps(self) -> int:
@@ -81,6 +81,7 @@ class OutcomeChanges:
 
         Returns the reason if they are not stored. If they can be, they are built from now on.
         """
+        now_ms = self._runner.now_ms()
         context = self._runner.prepare(
             workspace_id,
             SavedFunnel(funnel_id, None),
@@ -88,7 +89,7 @@ class OutcomeChanges:
         )
         build = self._outcomes.find_build(context)
         if isinstance(build, StoredBuild):
-            return StoredFunnel(context, build)
+            return StoredFunnel(context, build, now_ms)
         self._outcomes.note_direct(context, _REQUESTED_S)
         return build
 

@@ -28,6 +28,7 @@ from penstock.webhooks.model import (
     MAX_UNITS,
     MAX_WAITING,
     REMEMBERED_MS,
+    Facts,
     KnownUnit,
     NewMessage,
     Position,
@@ -143,13 +144,16 @@ class MessageMaker:
         if read is None or outcomes is None:
             return None, True  # The rows have just been replaced.
         units, moved = read
-        with self._database.read() as db:
-            known = store.known_units(db, webhook.id, list(outcomes))
+        known = dict[int, Facts]()
+        if not _has_other_rules(webhook, moved):
+            with self._database.read() as db:
+                known = store.known_units(db, webhook.id, list(outcomes))
         said, messages = list[KnownUnit](), list[NewMessage]()
         for unit, outcome in outcomes.items():
             after, new = messages_of(rules, unit, outcome, known.get(unit, {}))
             said += [after] if after is not None else []
             messages += new
+        messages.sort(key=lambda message: message.at_ms)
         if units or position.is_outdated(moved):
             self._save(webhook, moved, said, messages)
         return None, moved.is_behind
@@ -158,7 +162,7 @@ class MessageMaker:
         """Return where to read from. Under other rules than before, only outcomes count that come
         after what was read last.
         """
-        position = position_of(webhook)
+        position = _position_of(webhook)
         if position.rules == funnel.rules:
             return webhook, position
         starts_ms = max(webhook.starts_at_ms, position.evaluated_at_ms)
@@ -199,7 +203,7 @@ class MessageMaker:
         with self._database.write() as db:
             if not store.advance(db, webhook, text, starts_at=webhook.starts_at_ms):
                 return
-            if position_of(webhook).rules not in ("", position.rules):
+            if _has_other_rules(webhook, position):
                 store.forget_units(db, webhook.id)
             store.save_units(db, webhook.id, said)
             store.add_messages(db, webhook.id, messages, self._clock())
@@ -219,5 +223,10 @@ class MessageMaker:
                 store.forget_old_deliveries(db, webhook.id)
 
 
-def position_of(webhook: Webhook) -> Position:
+def _position_of(webhook: Webhook) -> Position:
     return json.decode(webhook.position, type=Position) if webhook.position else Position()
+
+
+def _has_other_rules(webhook: Webhook, position: Position) -> bool:
+    """Whether the webhook has said something under other rules than those of a position."""
+    return _position_of(webhook).rules not in ("", position.rules)

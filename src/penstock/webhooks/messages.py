@@ -69,7 +69,7 @@ def messages_of(
     last_ms = max(
         (at for each in (said, known) for at in each.values() if at is not None), default=0
     )
-    return KnownUnit(unit, said, last_ms), sorted(messages, key=lambda message: message.at_ms)
+    return KnownUnit(unit, said, last_ms), messages
 
 
 def _moved(name: str, known_ms: int | None, fact: _Fact) -> bool:
