@@ -13,6 +13,8 @@ from sqlalchemy import Connection
 
 from penstock.accounts import plugin as accounts_room
 from penstock.activity import plugin as activity_room
+from penstock.annotations import plugin as annotations_room
+from penstock.assistants import plugin as assistants_room
 from penstock.backup import plugin as backup_room
 from penstock.base.attempts import Attempts
 from penstock.base.clock import Clock, system_clock
@@ -73,7 +75,9 @@ ROOMS: tuple[type[Room], ...] = (
     catalogue_room.CatalogueRoom,
     activity_room.ActivityRoom,
     links_room.LinksRoom,
+    assistants_room.AssistantsRoom,
     exports_room.ExportsRoom,
+    annotations_room.AnnotationsRoom,
     webhooks_room.WebhooksRoom,
     backup_room.BackupRoom,
     web_room.WebRoom,
@@ -175,12 +179,13 @@ def build_services(
         read_lost_events=events.quarantine.lost_on_devices,
     )
     exports = exports_room.build(core, accounts, wait_until_shipped=wait_until_shipped)
+    annotations = annotations_room.build(core, accounts, funnels)
     webhooks = webhooks_room.build(core, accounts, funnels, outbound, box)
     backup = backup_room.build(core, events)
     edge = edge_room.build(core)
     rooms: list[Room] = [
         *(edge, nodes, accounts, events, providers, segment, funnels, catalogue, activity),
-        *(links, disk, outbound, jobs, exports, webhooks, backup),
+        *(links, disk, outbound, jobs, exports, annotations, webhooks, backup),
     ]
     health = health_room.build(
         core,
@@ -190,7 +195,7 @@ def build_services(
         outcomes=funnels.outcome_worker.state,
         missing=events.losses.state,
     )
-    return Services(core, [health, *rooms, web_room.WebRoom()])
+    return Services(core, [health, *rooms, assistants_room.AssistantsRoom(), web_room.WebRoom()])
 
 
 def build_app(services: Services) -> EdgeLayer:
