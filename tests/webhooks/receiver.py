@@ -17,9 +17,10 @@ Json = dict[str, Any]
 
 
 class Receiver:
-    """Stores the messages of all requests. statuses: of the next responses, instead of 200.
+    """Stores the messages of all requests.
 
-    requests: the headers and the messages of each request. delay_s: time before each response.
+    statuses: statuses of the next responses, instead of 200. requests: headers and messages of each
+    request. bodies: text of each request. delay_s: seconds before each response.
     """
 
     def __init__(self) -> None:

@@ -13,7 +13,11 @@ from tests.waiting import eventually
 from tests.webhooks.conftest import Shop
 from tests.webhooks.receiver import Receiver
 
-pytestmark = [one_server("a cluster stores no outcomes"), pytest.mark.usefixtures("warehouse")]
+pytestmark = [
+    one_server("a cluster stores no outcomes"),
+    pytest.mark.usefixtures("warehouse"),
+    pytest.mark.slow("waits for the workers, which look each second"),
+]
 
 
 def types_of(inbox: Receiver, unit: str = "a1") -> list[tuple[str, Any]]:

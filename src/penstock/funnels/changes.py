@@ -26,10 +26,10 @@ _REQUESTED_S = 3600.0
 
 
 class UnitOutcome(NamedTuple):
-    """What a funnel has counted for a unit that entered.
+    """The outcome of a unit that entered.
 
-    unit: its key. name: its attempt ID. visitor: of its entry, if known. done_ms: the times of its
-    completed steps. values: of the breakdown properties.
+    unit: key of the unit. name: attempt ID. visitor: the visitor of the entry, if known. done_ms:
+    times of the completed steps. values: values of the breakdown properties.
     """
 
     unit: int

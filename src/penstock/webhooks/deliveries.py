@@ -1,4 +1,4 @@
-"""Sends waiting messages, those of a webhook in their order and one request at a time.
+"""Sends the messages of each webhook in order, one request at a time.
 
 A webhook is leased while it is sent, so that no other node sends it. What a request contains is
 saved before it is sent: if the process dies, the same request is sent again.
@@ -151,7 +151,7 @@ class Deliverer:
         return (webhook, messages) if messages else None
 
     def _send(self, webhook: Webhook, messages: Sequence[WaitingMessage]) -> bool:
-        """Send one request and save its result. Returns whether to go on."""
+        """Send one request and save its result. Returns whether it was accepted."""
         body = f"[{','.join(message.body for message in messages)}]".encode()
         ids = " ".join(message.id for message in messages)
         request_id = "req_" + blake2b(ids.encode(), digest_size=13).hexdigest()

@@ -28,9 +28,9 @@ from penstock.webhooks.model import (
     MAX_UNITS,
     MAX_WAITING,
     REMEMBERED_MS,
-    Facts,
     KnownUnit,
     NewMessage,
+    OutcomeTimes,
     Position,
     Webhook,
 )
@@ -144,7 +144,7 @@ class MessageMaker:
         if read is None or outcomes is None:
             return None, True  # The rows have just been replaced.
         units, moved = read
-        known = dict[int, Facts]()
+        known = dict[int, OutcomeTimes]()
         if not _has_other_rules(webhook, moved):
             with self._database.read() as db:
                 known = store.known_units(db, webhook.id, list(outcomes))

@@ -8,14 +8,14 @@ from penstock.base.clock import iso
 from penstock.base.ids import new_id
 from penstock.base.scalar import Scalar
 from penstock.funnels.changes import UnitOutcome
-from penstock.webhooks.model import Facts, KnownUnit, NewMessage, Webhook, WebhookEvent
+from penstock.webhooks.model import KnownUnit, NewMessage, OutcomeTimes, Webhook, WebhookEvent
 
 _STEP = "step "
 """Name of the completion of a step, followed by its number."""
 
 
 class Rules(NamedTuple):
-    """What decides about the messages of a webhook.
+    """The rules for the messages of a webhook.
 
     definition: hash of the funnel's definition. steps: number of its steps. now_ms: evaluation
     time. from_ms: earlier outcomes are not sent. properties: those whose values may be sent.
@@ -34,7 +34,7 @@ class Rules(NamedTuple):
         return None if seconds is None else seconds * 1000
 
 
-class _Fact(NamedTuple):
+class _Outcome(NamedTuple):
     """An outcome of a unit. is_news: whether it is worth a message if there was none."""
 
     at_ms: int
@@ -42,7 +42,7 @@ class _Fact(NamedTuple):
 
 
 def messages_of(
-    rules: Rules, unit: int, outcome: UnitOutcome | None, known: Facts
+    rules: Rules, unit: int, outcome: UnitOutcome | None, known: OutcomeTimes
 ) -> tuple[KnownUnit | None, list[NewMessage]]:
     """Return what the webhook has said about a unit after these messages, and the messages.
 
@@ -72,8 +72,8 @@ def messages_of(
     return KnownUnit(unit, said, last_ms), messages
 
 
-def _moved(name: str, known_ms: int | None, fact: _Fact) -> bool:
-    """Whether an outcome has another time than before. That of a warning does not matter."""
+def _moved(name: str, known_ms: int | None, fact: _Outcome) -> bool:
+    """Whether the time of an outcome has changed. That of a warning does not matter."""
     return name != WebhookEvent.EXPIRING and known_ms != fact.at_ms
 
 
@@ -83,25 +83,25 @@ def _first_id(rules: Rules, unit: int, name: str) -> str:
     return "msg_" + blake2b(text.encode(), digest_size=13).hexdigest()
 
 
-def _facts(rules: Rules, outcome: UnitOutcome | None) -> Mapping[str, _Fact]:
+def _facts(rules: Rules, outcome: UnitOutcome | None) -> Mapping[str, _Outcome]:
     """Return all outcomes of a unit at the evaluation time, in their order."""
     if outcome is None:
         return {}
     done, now_ms = outcome.done_ms, rules.now_ms
-    facts = {str(WebhookEvent.ENTERED): _Fact(done[0])}
-    facts |= {f"{_STEP}{step}": _Fact(at_ms) for step, at_ms in enumerate(done[1:], start=2)}
+    facts = {str(WebhookEvent.ENTERED): _Outcome(done[0])}
+    facts |= {f"{_STEP}{step}": _Outcome(at_ms) for step, at_ms in enumerate(done[1:], start=2)}
     is_complete = len(done) == rules.steps
     ended_ms = [done[-1]] if is_complete else []
     ended_ms += [] if outcome.excluded_ms is None else [outcome.excluded_ms]
     if is_complete:
-        facts[WebhookEvent.COMPLETED] = _Fact(done[-1])
+        facts[WebhookEvent.COMPLETED] = _Outcome(done[-1])
     elif not ended_ms and now_ms > outcome.window_end_ms:
-        facts[WebhookEvent.DROPPED_OFF] = _Fact(outcome.window_end_ms)
+        facts[WebhookEvent.DROPPED_OFF] = _Outcome(outcome.window_end_ms)
     if rules.expiring_ms is not None:
         warned_ms = max(done[0], outcome.window_end_ms - rules.expiring_ms)
         if warned_ms <= now_ms and all(at_ms > warned_ms for at_ms in ended_ms):
             is_open = not ended_ms and now_ms <= outcome.window_end_ms
-            facts[WebhookEvent.EXPIRING] = _Fact(warned_ms, is_open)
+            facts[WebhookEvent.EXPIRING] = _Outcome(warned_ms, is_open)
     return facts
 
 

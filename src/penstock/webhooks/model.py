@@ -132,20 +132,25 @@ class Delivery(NamedTuple):
         return self.status is not None and 200 <= self.status < 300
 
 
-Facts = dict[str, int | None]
+OutcomeTimes = dict[str, int | None]
 """The time of each outcome of a unit, by the outcome's name; None if it was withdrawn."""
 
 
 class KnownUnit(NamedTuple):
-    """What a webhook has made messages of. last_at_ms: time of the newest outcome."""
+    """A unit that a webhook has sent. last_at_ms: time of its newest outcome.
+
+    facts: the times of its outcomes that messages were made of.
+    """
 
     unit: int
-    facts: Facts
+    facts: OutcomeTimes
     last_at_ms: int
 
 
 class NewMessage(NamedTuple):
-    """A message to add. scope_id, visitor_id: of the unit's visitor, if known."""
+    """A message to add. scope_id, visitor_id: the visitor of the unit, if known. at_ms: time of the
+    outcome.
+    """
 
     id: str
     scope_id: str | None

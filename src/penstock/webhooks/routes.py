@@ -6,12 +6,12 @@ from penstock.http.handlers import route
 from penstock.http.schema import PageQuery
 from penstock.webhooks.schema import (
     DeliveryRecord,
-    NewWebhookRecord,
+    NewUnitWebhookRecord,
     ReplayIn,
     SecretIn,
+    UnitWebhookRecord,
     WebhookChange,
     WebhookIn,
-    WebhookRecord,
 )
 from penstock.webhooks.service import WebhookService
 
@@ -22,7 +22,7 @@ _ONE = "/api/webhooks/{webhook_id:str}"
 @route("POST", _ALL, "Create a webhook", tag="webhooks")
 def create_webhook(
     caller: Caller, webhooks: WebhookService, webhook: WebhookIn
-) -> NewWebhookRecord:
+) -> NewUnitWebhookRecord:
     """Sends the outcomes of a funnel from now on. The secret is shown only once.
 
     Returns 409 if the workspace shares figures only, and 422 with the reason if the outcomes of the
@@ -34,20 +34,20 @@ def create_webhook(
 @route("GET", _ALL, "Webhooks", tag="webhooks")
 def list_webhooks(
     caller: Caller, webhooks: WebhookService, query: PageQuery
-) -> Listing[WebhookRecord]:
+) -> Listing[UnitWebhookRecord]:
     """Lists webhooks, newest first."""
     return webhooks.page(caller.workspace_id, query.pagination)
 
 
 @route("GET", _ONE, "A webhook", tag="webhooks")
-def read_webhook(caller: Caller, webhooks: WebhookService, webhook_id: str) -> WebhookRecord:
+def read_webhook(caller: Caller, webhooks: WebhookService, webhook_id: str) -> UnitWebhookRecord:
     return webhooks.get(caller.workspace_id, webhook_id)
 
 
 @route("PATCH", _ONE, "Change a webhook", tag="webhooks")
 def change_webhook(
     caller: Caller, webhooks: WebhookService, webhook_id: str, change: WebhookChange
-) -> WebhookRecord:
+) -> UnitWebhookRecord:
     """Changes the fields that are sent. Waiting messages go to the new address."""
     return webhooks.change(caller, webhook_id, change)
 
@@ -59,13 +59,13 @@ def delete_webhook(caller: Caller, webhooks: WebhookService, webhook_id: str) ->
 
 
 @route("POST", f"{_ONE}/pause", "Pause a webhook", status=200, tag="webhooks")
-def pause_webhook(caller: Caller, webhooks: WebhookService, webhook_id: str) -> WebhookRecord:
+def pause_webhook(caller: Caller, webhooks: WebhookService, webhook_id: str) -> UnitWebhookRecord:
     """Makes and sends no messages until the webhook is resumed."""
     return webhooks.pause(caller, webhook_id)
 
 
 @route("POST", f"{_ONE}/resume", "Resume a webhook", status=200, tag="webhooks")
-def resume_webhook(caller: Caller, webhooks: WebhookService, webhook_id: str) -> WebhookRecord:
+def resume_webhook(caller: Caller, webhooks: WebhookService, webhook_id: str) -> UnitWebhookRecord:
     """Sends what waits and what happened during the pause. A failed delivery is tried again now."""
     return webhooks.resume(caller, webhook_id)
 
@@ -73,7 +73,7 @@ def resume_webhook(caller: Caller, webhooks: WebhookService, webhook_id: str) ->
 @route("POST", f"{_ONE}/replay", "Send outcomes again", status=200, tag="webhooks")
 def replay_webhook(
     caller: Caller, webhooks: WebhookService, webhook_id: str, replay: ReplayIn
-) -> WebhookRecord:
+) -> UnitWebhookRecord:
     """Sends all outcomes since a time, as they are now. Messages have the same IDs as before.
 
     The time may be earlier than the webhook, and at most 30 days ago.
@@ -84,7 +84,7 @@ def replay_webhook(
 @route("POST", f"{_ONE}/secret", "Create another secret of a webhook", tag="webhooks")
 def rotate_webhook_secret(
     caller: Caller, webhooks: WebhookService, webhook_id: str, secret: SecretIn
-) -> NewWebhookRecord:
+) -> NewUnitWebhookRecord:
     """Signs with the new secret, which is shown only once, and with the earlier ones for a day."""
     return webhooks.rotate(caller, webhook_id, secret.previous_valid_seconds)
 

@@ -89,7 +89,7 @@ class WebhookSecretRecord(Record):
     """Null for the current secret."""
 
 
-class WebhookRecord(Record):
+class UnitWebhookRecord(Record):
     """A webhook and the state of its deliveries."""
 
     id: str
@@ -135,7 +135,7 @@ class WebhookRecord(Record):
         )
 
 
-class NewWebhookRecord(WebhookRecord):
+class NewUnitWebhookRecord(UnitWebhookRecord):
     """A webhook with a new secret."""
 
     secret: Annotated[str, Field(repr=False)]

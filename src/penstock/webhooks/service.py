@@ -34,10 +34,10 @@ from penstock.webhooks.model import (
 )
 from penstock.webhooks.reasons import NOT_ALLOWED, lasting_reason
 from penstock.webhooks.schema import (
-    NewWebhookRecord,
+    NewUnitWebhookRecord,
+    UnitWebhookRecord,
     WebhookChange,
     WebhookIn,
-    WebhookRecord,
 )
 
 MAX_SECRETS = 5
@@ -62,7 +62,7 @@ class WebhookService:
         self._outbound, self._deliverer, self._box = outbound, deliverer, box
         self._tests = FairQueue("tests", _TESTS)
 
-    def create(self, actor: Caller, sent: WebhookIn) -> NewWebhookRecord:
+    def create(self, actor: Caller, sent: WebhookIn) -> NewUnitWebhookRecord:
         """Create a webhook. Outcomes from now on are sent.
 
         Raises `Conflict` if the workspace shares figures only or has too many webhooks, `Invalid`
@@ -71,7 +71,7 @@ class WebhookService:
         """
         workspace_id, now_ms = actor.workspace_id, self._clock()
         if self._workspaces.shared_contents(workspace_id).level is not Contents.UNITS:
-            raise Conflict(NOT_ALLOWED, code="units_not_shared")
+            raise Conflict(NOT_ALLOWED, code="figures_only")
         webhook = Webhook(
             id=new_id("whk", now_ms),
             workspace_id=workspace_id,
@@ -97,22 +97,22 @@ class WebhookService:
             self._audit(db, actor, Action.WEBHOOK_CREATED, webhook, webhook.funnel_id)
             return self._record(db, webhook, secret)
 
-    def page(self, workspace_id: WorkspaceId, page: Page) -> Listing[WebhookRecord]:
+    def page(self, workspace_id: WorkspaceId, page: Page) -> Listing[UnitWebhookRecord]:
         with self._database.read() as db:
             webhooks = store.page(db, workspace_id, page)
             return webhooks.map(lambda webhook: self._plain_record(db, webhook))
 
-    def get(self, workspace_id: WorkspaceId, webhook_id: str) -> WebhookRecord:
+    def get(self, workspace_id: WorkspaceId, webhook_id: str) -> UnitWebhookRecord:
         with self._database.read() as db:
-            return self._plain_record(db, _found(store.find(db, workspace_id, webhook_id)))
+            return self._plain_record(db, _existing(store.find(db, workspace_id, webhook_id)))
 
-    def change(self, actor: Caller, webhook_id: str, sent: WebhookChange) -> WebhookRecord:
+    def change(self, actor: Caller, webhook_id: str, sent: WebhookChange) -> UnitWebhookRecord:
         """Change fields of a webhook. Raises the same errors as `create`."""
         values = sent.model_dump(exclude_unset=True)
         if "events" in values:
             values["events"] = tuple(values["events"])
         with self._database.read() as db:
-            before = _found(store.find(db, actor.workspace_id, webhook_id))
+            before = _existing(store.find(db, actor.workspace_id, webhook_id))
         after = before._replace(**values)
         self._check(after)
         return self._update(actor, webhook_id, sorted(values), **values, problem=None)
@@ -120,15 +120,15 @@ class WebhookService:
     def delete(self, actor: Caller, webhook_id: str) -> None:
         """Delete a webhook with its waiting messages and its log."""
         with self._database.write() as db:
-            webhook = _found(store.find(db, actor.workspace_id, webhook_id))
+            webhook = _existing(store.find(db, actor.workspace_id, webhook_id))
             store.delete_webhook(db, actor.workspace_id, webhook_id)
             self._audit(db, actor, Action.WEBHOOK_DELETED, webhook)
 
-    def pause(self, actor: Caller, webhook_id: str) -> WebhookRecord:
+    def pause(self, actor: Caller, webhook_id: str) -> UnitWebhookRecord:
         """Neither make nor send messages until `resume`."""
         return self._update(actor, webhook_id, ["paused"], paused_at=self._clock())
 
-    def resume(self, actor: Caller, webhook_id: str) -> WebhookRecord:
+    def resume(self, actor: Caller, webhook_id: str) -> UnitWebhookRecord:
         """Send what waits, and what happened during the pause. A failed delivery is tried again."""
         return self._update(
             actor,
@@ -140,7 +140,7 @@ class WebhookService:
             next_try_at=0,
         )
 
-    def replay(self, actor: Caller, webhook_id: str, from_ms: int) -> WebhookRecord:
+    def replay(self, actor: Caller, webhook_id: str, from_ms: int) -> UnitWebhookRecord:
         """Send outcomes since a time again, as they are now. Raises `Invalid` for an earlier time
         than 30 days ago.
         """
@@ -148,7 +148,7 @@ class WebhookService:
             message = "Must be at most 30 days ago."
             raise Invalid([Fault("from", "out_of_range", message)])
         with self._database.write() as db:
-            webhook = _found(store.find(db, actor.workspace_id, webhook_id, lock=True))
+            webhook = _existing(store.find(db, actor.workspace_id, webhook_id, lock=True))
             store.forget_units(db, webhook_id, from_ms)
             starts_ms = min(webhook.starts_at_ms, from_ms)
             store.change(db, webhook, position="", starts_at=starts_ms)
@@ -156,14 +156,14 @@ class WebhookService:
             webhook = webhook._replace(position="", starts_at_ms=starts_ms)
             return self._plain_record(db, webhook)
 
-    def rotate(self, actor: Caller, webhook_id: str, previous_valid_s: int) -> NewWebhookRecord:
+    def rotate(self, actor: Caller, webhook_id: str, previous_valid_s: int) -> NewUnitWebhookRecord:
         """Create another secret. Messages are signed with both while the earlier one is valid.
 
         Raises `Conflict` if too many secrets would be valid.
         """
         now_ms = self._clock()
         with self._database.write() as db:
-            webhook = _found(store.find(db, actor.workspace_id, webhook_id, lock=True))
+            webhook = _existing(store.find(db, actor.workspace_id, webhook_id, lock=True))
             store.end_secrets(db, webhook_id, now_ms + previous_valid_s * 1000, now_ms)
             if len(store.secrets(db, webhook_id)) >= MAX_SECRETS:
                 raise Conflict(
@@ -179,7 +179,7 @@ class WebhookService:
         self, workspace_id: WorkspaceId, webhook_id: str, page: Page
     ) -> Listing[Delivery]:
         with self._database.read() as db:
-            _found(store.find(db, workspace_id, webhook_id))
+            _existing(store.find(db, workspace_id, webhook_id))
             return store.deliveries(db, webhook_id, page)
 
     async def test(self, actor: Caller, webhook_id: str) -> Delivery:
@@ -191,7 +191,7 @@ class WebhookService:
 
     def _send_test(self, actor: Caller, webhook_id: str) -> Delivery:
         with self._database.read() as db:
-            webhook = _found(store.find(db, actor.workspace_id, webhook_id))
+            webhook = _existing(store.find(db, actor.workspace_id, webhook_id))
         now_ms = self._clock()
         message_id = new_id("msg", now_ms)
         message = {
@@ -226,14 +226,14 @@ class WebhookService:
 
     def _update(
         self, actor: Caller, webhook_id: str, changes: Sequence[str], **values: Any
-    ) -> WebhookRecord:
+    ) -> UnitWebhookRecord:
         """Set columns and record the change."""
         values["updated_at"] = self._clock()
         with self._database.write() as db:
-            webhook = _found(store.find(db, actor.workspace_id, webhook_id, lock=True))
+            webhook = _existing(store.find(db, actor.workspace_id, webhook_id, lock=True))
             store.change(db, webhook, **values)
             self._audit(db, actor, Action.WEBHOOK_CHANGED, webhook, ", ".join(changes))
-            return self._plain_record(db, _found(store.find(db, actor.workspace_id, webhook_id)))
+            return self._plain_record(db, _existing(store.find(db, actor.workspace_id, webhook_id)))
 
     def _audit(
         self, db: Connection, actor: Caller, action: Action, webhook: Webhook, about: str = ""
@@ -247,11 +247,11 @@ class WebhookService:
         store.add_secret(db, webhook_id, sealed)
         return secret
 
-    def _plain_record(self, db: Connection, webhook: Webhook) -> WebhookRecord:
-        return WebhookRecord.from_webhook(webhook, *self._state(db, webhook))
+    def _plain_record(self, db: Connection, webhook: Webhook) -> UnitWebhookRecord:
+        return UnitWebhookRecord.from_webhook(webhook, *self._state(db, webhook))
 
-    def _record(self, db: Connection, webhook: Webhook, secret: str) -> NewWebhookRecord:
-        return NewWebhookRecord.from_webhook(webhook, *self._state(db, webhook), secret=secret)
+    def _record(self, db: Connection, webhook: Webhook, secret: str) -> NewUnitWebhookRecord:
+        return NewUnitWebhookRecord.from_webhook(webhook, *self._state(db, webhook), secret=secret)
 
     def _state(self, db: Connection, webhook: Webhook) -> tuple[int, list[SigningSecret]]:
         now_ms = self._clock()
@@ -259,7 +259,7 @@ class WebhookService:
         return store.waiting(db, webhook.id), secrets
 
 
-def _found(webhook: Webhook | None) -> Webhook:
+def _existing(webhook: Webhook | None) -> Webhook:
     if webhook is None:
         raise NotFound("There is no such webhook in this workspace.")
     return webhook

@@ -30,9 +30,9 @@ from penstock.metadb.tables import (
 from penstock.webhooks.model import (
     MAX_DELIVERIES,
     Delivery,
-    Facts,
     KnownUnit,
     NewMessage,
+    OutcomeTimes,
     WaitingMessage,
     Webhook,
 )
@@ -139,7 +139,7 @@ def waiting(db: Connection, webhook_id: str) -> int:
     return db.execute(own.where(_MESSAGES.webhook_id == webhook_id)).scalar_one()
 
 
-def known_units(db: Connection, webhook_id: str, units: Sequence[int]) -> dict[int, Facts]:
+def known_units(db: Connection, webhook_id: str, units: Sequence[int]) -> dict[int, OutcomeTimes]:
     """Return what a webhook has said about units."""
     rows = select_rows(
         db,
@@ -268,16 +268,14 @@ def batch(db: Connection, webhook_id: str, size: int) -> list[WaitingMessage]:
     return [WaitingMessage(*row) for row in rows]
 
 
-def delete_until(
-    db: Connection, webhook_id: str, number: int, made_before_ms: int | None = None
-) -> int:
-    """Delete messages up to a number. made_before_ms: only those that are older.
+def delete_until(db: Connection, webhook_id: str, number: int, before_ms: int | None = None) -> int:
+    """Delete messages up to a number. before_ms: only those that are older.
 
     Returns how many there were.
     """
     own = [_MESSAGES.webhook_id == webhook_id, _MESSAGES.number <= number]
-    if made_before_ms is not None:
-        own.append(_MESSAGES.created_at < made_before_ms)
+    if before_ms is not None:
+        own.append(_MESSAGES.created_at < before_ms)
     return db.execute(delete(webhook_messages).where(*own)).rowcount
 
 

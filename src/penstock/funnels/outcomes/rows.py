@@ -243,7 +243,7 @@ class OutcomeRows:
     ) -> list[tuple[int, int]]:
         """Return the version and unit of the rows that follow a position, in this order.
 
-        entered_from_ms: rows that are no changes count only if their unit entered since then.
+        entered_from_ms: time of entry from which the units of rows before `base` count.
         """
         values = {**since._asdict(), "entered_from_ms": entered_from_ms, "max_rows": max_rows}
         return [(version, unit) for version, unit in self._read("changed_rows", values)]

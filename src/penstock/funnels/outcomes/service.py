@@ -159,7 +159,7 @@ class OutcomeService:
     ) -> tuple[set[int], RowPosition] | None:
         """Return the units whose rows have changed since a position, and the position after them.
 
-        In another build than the position's, each unit counts that entered since
+        If the build was replaced, each unit counts that entered since
         `entered_from_ms`. Returns None if the build is no longer in use. Raises `QueryFailed` and
         `StoreUnavailable`.
         """
