@@ -31,6 +31,7 @@ class Shop:
 
     tenant: Tenant
     scene: Scene
+    clock: ShiftedClock
     funnel_id: str
 
     def share(self, level: str = "units", *properties: str) -> None:
@@ -38,11 +39,13 @@ class Shop:
         body_of(self.tenant.browser.patch("/api/settings/workspace", json=changes))
 
     def hook(self, url: str, *events: str, **more: Any) -> Json:
+        """Create a webhook. Stories begin anew after it, so that it sends what they tell."""
         body: Json = {"name": "Shop", "url": url, "funnelId": self.funnel_id, **more}
         body["events"] = list(events) or EVERY_EVENT
         if "expiring" in body["events"]:
             body.setdefault("expiringBeforeSeconds", 600)
         created: Json = body_of(self.tenant.client.post("/api/webhooks", json=body), 201)
+        self.scene.start_ms = self.clock()
         return created
 
     def read(self, hook: Json) -> Json:
@@ -67,7 +70,8 @@ class Shop:
 @pytest.fixture
 def shop(workspace: Tenant, clock: ShiftedClock) -> Shop:
     scene = Scene(workspace, clock, ago_s=0)
-    own = Shop(workspace, scene, scene.attempts("A", "B", "C", breakdownProperties=["plan"]))
+    funnel_id = scene.attempts("A", "B", "C", breakdownProperties=["plan"])
+    own = Shop(workspace, scene, clock, funnel_id)
     own.share()
     return own
 

@@ -145,9 +145,7 @@ def test_a_workspace_has_at_most_20_webhooks(shop: Shop, inbox: Receiver) -> Non
 
 
 @pytest.mark.slow("waits for slow responses")
-def test_a_slow_receiver_does_not_delay_another(
-    shop: Shop, inbox: Receiver, clock: ShiftedClock
-) -> None:
+def test_a_slow_receiver_does_not_delay_another(shop: Shop, inbox: Receiver) -> None:
     with receiver() as slow:
         slow.delay_s = 8.0
         hooks = [shop.hook(slow.url, "entered") for _ in range(6)]
@@ -158,8 +156,7 @@ def test_a_slow_receiver_does_not_delay_another(
         shop.is_watching(fast)
         eventually(lambda: len(slow.requests) == 6)
         before_s = monotonic()
-        now_s = (clock() - shop.scene.start_ms) / 1000
-        shop.scene.story(f"{now_s}/B", attempt="first")
+        shop.scene.story("1/B", attempt="first")
         eventually(lambda: inbox.messages)
         assert monotonic() - before_s < 6
 
