@@ -101,7 +101,8 @@ class Shop:
         return {(each, f"a{number}") for number in range(self.sent) for each in types}
 
     def has_all(self, inbox: Receiver) -> bool:
-        return {(each["type"], each["data"]["unit"]) for each in inbox.messages} == self.expected()
+        """Whether nothing is missing. A batch without a response may have been stored too."""
+        return {(each["type"], each["data"]["unit"]) for each in inbox.messages} >= self.expected()
 
 
 def repeated_requests(inbox: Receiver) -> int:
@@ -157,7 +158,8 @@ def test_kills_under_load_lose_nothing_and_repeat_only_requests(
             shop.send(20)
             eventually(lambda: shop.has_all(inbox))
             ids = Counter(message["id"] for message in inbox.messages)
-            assert len(ids) == len(shop.expected())
+            said = {(each["type"], each["data"]["unit"]) for each in inbox.messages}
+            assert len(ids) == len(said), "a repeat has the same ID"
             repeats = ids.total() - len(ids)
             assert repeats <= KILLS * 100
             print(

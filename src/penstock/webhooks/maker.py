@@ -116,7 +116,7 @@ class MessageMaker:
         except PenstockError as error:
             problem = error.detail
         except QueryFailed as error:
-            problem = explain_failure(error).detail
+            problem = str(explain_failure(error))
         self._attempts.forget(webhook.id)
         if problem != webhook.problem:
             with self._database.write() as db:
