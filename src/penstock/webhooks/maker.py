@@ -34,7 +34,7 @@ from penstock.webhooks.model import (
     Position,
     Webhook,
 )
-from penstock.webhooks.reasons import FULL, NOT_ALLOWED, REASONS
+from penstock.webhooks.reasons import FULL, NOT_ALLOWED, REASONS, SET_ASIDE
 
 _WORK = 7305808869229538681
 """Advisory lock number. Only one node makes messages at a time."""
@@ -100,14 +100,12 @@ class MessageMaker:
 
     def _try_make(self, webhook: Webhook) -> bool:
         """Make messages, and note why if that is not possible. Returns whether there are more."""
-        if self._attempts.held_ms(webhook.id):
-            return False
         self._work = Work(
             {"max_threads": 1, "max_execution_time": _STATEMENT_S}, webhook.workspace_id
         )
         problem, is_behind = None, False
         try:
-            with working_on(self._work), self._attempts.attempt(webhook.id):
+            with working_on(self._work):
                 problem, is_behind = self._make(webhook)
         except Stopped:
             raise WorkerStopped from None
@@ -117,7 +115,6 @@ class MessageMaker:
             problem = error.detail
         except QueryFailed as error:
             problem = str(explain_failure(error))
-        self._attempts.forget(webhook.id)
         if problem != webhook.problem:
             with self._database.write() as db:
                 store.change(db, webhook, problem=problem)
@@ -125,6 +122,8 @@ class MessageMaker:
 
     def _make(self, webhook: Webhook) -> tuple[str | None, bool]:
         """Return why no messages can be made, and whether there are more to make now."""
+        if self._attempts.held_ms(webhook.id):
+            return SET_ASIDE, False
         shared = self._workspaces.shared_contents(webhook.workspace_id)
         if shared.level is not Contents.UNITS:
             return NOT_ALLOWED, False
@@ -139,10 +138,18 @@ class MessageMaker:
         rules = Rules(
             webhook, funnel.rules, funnel.steps, funnel.now_ms, from_ms, shared.properties
         )
+        with self._attempts.attempt(webhook.id):
+            is_behind = self._make_from(rules, funnel, position)
+        self._attempts.forget(webhook.id)
+        return None, is_behind
+
+    def _make_from(self, rules: Rules, funnel: StoredFunnel, position: Position) -> bool:
+        """Make the messages that follow a position. Returns whether there are more to make now."""
+        webhook = rules.webhook
         read = self._read(rules, funnel, position)
         outcomes = None if read is None else self._changes.read(funnel, read[0])
         if read is None or outcomes is None:
-            return None, True  # The rows have just been replaced.
+            return False  # The rows have just been replaced.
         units, moved = read
         known = dict[int, OutcomeTimes]()
         if not _has_other_rules(webhook, moved):
@@ -156,7 +163,7 @@ class MessageMaker:
         messages.sort(key=lambda message: message.at_ms)
         if units or position.is_outdated(moved):
             self._save(webhook, moved, said, messages)
-        return None, moved.is_behind
+        return moved.is_behind
 
     def _begin(self, webhook: Webhook, funnel: StoredFunnel) -> tuple[Webhook, Position]:
         """Return where to read from. Under other rules than before, only outcomes count that come

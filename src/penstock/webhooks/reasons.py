@@ -13,6 +13,7 @@ FULL = (
     f"{MAX_WAITING:,} messages wait, which is the limit. The others follow when the receiver has "
     "accepted these."
 )
+SET_ASIDE = "The service died twice while it made messages. It tries again within a day."
 _NEVER: Mapping[DirectReason, str] = {
     DirectReason.OFF: "The service stores no outcomes: PENSTOCK_STORED_OUTCOMES is 0, or the "
     "event store is a cluster.",
