@@ -174,12 +174,17 @@ segment: $(SEGMENT) ## Kill the service KILLS=20 times while clients of Segment 
 faults: $(DEV) ## Kill the service KILLS=1000 times, at every boundary, and break disks and databases
 	PENSTOCK_KILLS=$(or $(KILLS),1000) $(BIN)/pytest -s tests/events/test_kills.py
 	PENSTOCK_KILLS=$(or $(KILLS),1000) $(BIN)/pytest -s tests/funnels/test_outcome_kills.py
+	PENSTOCK_KILLS=$(or $(KILLS),1000) $(BIN)/pytest -s tests/webhooks/test_kills.py
 	PENSTOCK_FAULTS=all $(BIN)/pytest tests/faults tests/backup tests/stores/test_upgrade.py tests/events/test_nodes.py \
 		tests/warehouse/test_written_parts.py tests/warehouse/test_server_restart.py tests/warehouse/test_http.py
 
 .PHONY: soak
 soak: $(DEV) ## Run mixed load for MINUTES=30 and print memory, descriptors and latencies
 	$(BIN)/python -m tests.faults.soak $(or $(MINUTES),30)
+
+.PHONY: webhooks
+webhooks: $(DEV) ## Send RATE=1000 outcomes a second to a webhook for SECONDS=30, and print how fast they arrive
+	$(BIN)/python -m tests.webhooks.load $(or $(RATE),1000) $(or $(SECONDS),30)
 
 .PHONY: attacks
 attacks: $(DEV) ## Measure what attacks cost other workspaces (BODIES=8 RUNS=3; ARGS="patterns" for some; MINUTES=10 for seven at once)

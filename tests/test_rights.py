@@ -10,6 +10,7 @@ from sqlalchemy import select
 
 from penstock.app import Services
 from penstock.metadb.tables import metadata
+from penstock.settings import Settings
 from tests.conftest import ShiftedClock
 from tests.tenant import Tenant, join, visitor
 from tests.test_tenancy import Operation, described, problems_of
@@ -42,8 +43,17 @@ EXPORTS_OF_ALL = {
     ("get", "/api/settings/audit-log"),
 }
 """Operations that a viewer may not call although they only read. Source: docs/sharing.md."""
-ON_THEIR_WAY = {"outbox", "shipments", "event_ledger", "event_counts", "losses"}
-"""Tables that change while earlier events are on their way to the warehouse."""
+ON_THEIR_WAY = {
+    *("outbox", "shipments", "event_ledger", "event_counts", "losses"),
+    *("outcome_claims", "webhooks"),
+}
+"""Tables that change in the background, for example while events are on their way to the warehouse.
+"""
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    return settings.model_copy(update={"stored_outcomes": 1})  # for webhooks
 
 
 @pytest.fixture

@@ -58,6 +58,8 @@ from penstock.stores import Stores, open_database, open_stores
 from penstock.warehouse.client import Warehouse
 from penstock.web import plugin as web_room
 from penstock.web.error_pages import on_unknown_address
+from penstock.webhooks import plugin as webhooks_room
+from penstock.webhooks.service import forget_messages, waiting_messages
 
 ROOMS: tuple[type[Room], ...] = (
     edge_room.EdgeRoom,
@@ -78,6 +80,7 @@ ROOMS: tuple[type[Room], ...] = (
     exports_room.ExportsRoom,
     annotations_room.AnnotationsRoom,
     shares_room.SharesRoom,
+    webhooks_room.WebhooksRoom,
     backup_room.BackupRoom,
     web_room.WebRoom,
 )
@@ -90,11 +93,14 @@ _VALIDATION = QueueLimits(slots=4, slots_per_key=2, waiting=400, waiting_per_key
 _DEFINITION_CHECKS = QueueLimits(slots=2, slots_per_key=1, waiting=200, waiting_per_key=50)
 
 
-_FORGET = (forget_responses, forget_customers, forget_members, forget_opens)
+_FORGET = (
+    *(forget_responses, forget_customers, forget_members, forget_opens),
+    forget_messages,
+)
 """Delete data about visitors in the rooms above events, in the deletion's transaction."""
 
 _READ_PERSON = (
-    *(visitor_customers, visitor_opens, visitor_cohorts),
+    *(visitor_customers, visitor_opens, visitor_cohorts, waiting_messages),
     *(quarantined_texts, rejected_texts, summary_texts),
 )
 """Read data about a person from the rooms that activity does not import."""
@@ -177,11 +183,12 @@ def build_services(
     exports = exports_room.build(core, accounts, wait_until_shipped=wait_until_shipped)
     shares = shares_room.build(core, accounts, funnels)
     annotations = annotations_room.build(core, accounts, funnels)
+    webhooks = webhooks_room.build(core, accounts, funnels, outbound, box)
     backup = backup_room.build(core, events)
     edge = edge_room.build(core)
     rooms: list[Room] = [
         *(edge, nodes, accounts, events, providers, segment, funnels, catalogue, activity),
-        *(links, disk, outbound, jobs, exports, annotations, shares, backup),
+        *(links, disk, outbound, jobs, exports, annotations, shares, webhooks, backup),
     ]
     health = health_room.build(
         core,

@@ -25,6 +25,7 @@ _PLACEHOLDERS = (
     (r'("token": ")[^"]+', r"\1..."),
     (r"\bt=\d+,v1=[0-9a-f]{64}", "t=1795255200,v1=5257a869..."),
     (r'("Authorization": "Basic )[^"]+', r"\1d2ViXy4uLjo="),
+    (r'("secret": "whsec_)[^"]+', r"\1..."),
     (r"\b([a-z]{3,5})_[0-9A-Za-z_-]{20,}", r"\1_..."),
     (r"\b[0-9A-F]{16}\b", "..."),  # a fingerprint
     (r"\bpsk_[\w-]{8}(?![\w-])", "psk_Ab3xK9-q"),

@@ -8,6 +8,9 @@ from threading import Event
 from typing import Any
 from unittest.mock import patch
 
+from penstock.base.clock import iso
+from penstock.funnels.queries.schema import DirectReason
+from penstock.webhooks.model import Delivery, Webhook
 from tests.docsite.account_examples import use_accounts
 from tests.docsite.recorder import Json, Recorder
 from tests.providers.conftest import stripe_headers
@@ -51,6 +54,7 @@ def record_examples(recorder: Recorder) -> list[Json]:
     _use_session(recorder)
     use_accounts(recorder)
     _use_exports(recorder)
+    _use_webhooks(recorder)
     call("GET", "/api/personal-data", query={**shop, "userId": "u-2"})
     deletion = call("POST", "/api/deletions", {**shop, "userId": "u-2"})
     _wait_for(recorder, f"/api/deletions/{deletion['id']}")
@@ -312,6 +316,44 @@ def _paused_imports(recorder: Recorder) -> Iterator[None]:
             yield
         finally:
             may_continue.set()
+
+
+def _use_webhooks(recorder: Recorder) -> None:
+    """Create a webhook and use each of its routes. Nothing is sent to another host."""
+    services, call, browser = recorder.services, recorder.call, recorder.tenant.browser
+    services.webhook_maker.worker.stop()
+    assert browser.patch("/api/settings/workspace", json={"sharedContents": "units"}).is_success
+    definition = {"countingUnit": "attempt", "attemptProperty": "checkoutId"}
+    steps = event_steps("checkout_started", "purchase")
+    funnel = {"name": "Checkouts", "steps": steps, **definition}
+    funnel_id = create(recorder.tenant.client, "/api/funnels", funnel)["id"]
+    webhook = {
+        "name": "Reminders",
+        "url": "https://shop.example/hooks/penstock",
+        "funnelId": funnel_id,
+        "events": ["expiring", "completed"],
+        "expiringBeforeSeconds": 600,
+    }
+    path = "/api/webhooks/{webhook_id}"
+    with (
+        patch.object(services.webhooks._changes, "open", return_value=DirectReason.NOT_STORED),
+        patch.object(services.webhook_deliverer, "post", _accept),
+    ):
+        ids = {"webhook_id": call("POST", "/api/webhooks", webhook)["id"]}
+        call("GET", "/api/webhooks", query={"pageSize": 1})
+        call("POST", f"{path}/test", **ids)
+        call("GET", f"{path}/deliveries", query={"pageSize": 1}, **ids)
+        call("PATCH", path, {"url": "https://shop.example/hooks/other"}, **ids)
+        call("POST", f"{path}/secret", {"previousValidSeconds": 3600}, **ids)
+        call("POST", f"{path}/pause", **ids)
+        call("POST", f"{path}/replay", {"from": iso(recorder.clock() - 86_400_000)}, **ids)
+        call("POST", f"{path}/resume", **ids)
+        call("GET", path, **ids)
+        call("DELETE", path, **ids)
+
+
+def _accept(webhook: Webhook, request_id: str, body: bytes, messages: int) -> Delivery:
+    return Delivery(webhook.created_at_ms, request_id, messages, "thanks", 85, 200)
 
 
 def _use_providers(recorder: Recorder, website_id: str) -> None:

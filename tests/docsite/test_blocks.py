@@ -54,6 +54,10 @@ ELSEWHERE = {
     ("docs/moving-in.md", "toml"): "tests/cli/test_moving_in.py",
     ("docs/segment.md", "python"): "tests/segment/test_snippets.py",
     ("docs/segment.md", "js"): "tests/segment/test_snippets.py",
+    **{
+        ("docs/webhooks.md", language): "tests/webhooks/test_page.py"
+        for language in ("sh", "json", "python")
+    },
     ("docs/assistants.md", "json"): "tests/assistants/test_doors.py",
     ("docs/assistants.md", "sh"): "tests/assistants/test_doors.py",
     ("docs/app-links.md", "json"): "tests/links/association/test_association.py",

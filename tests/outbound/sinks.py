@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from threading import Thread
 
 LOOPBACK = "127.0.0.0/8,::1/128"
-Respond = Callable[[socket.socket], None]
+Respond = Callable[[socket.socket, bytes], None]
 
 
 class Sink:
@@ -35,22 +35,24 @@ class Sink:
                 self._read(connection)
 
     def _read(self, connection: socket.socket) -> None:
-        request = b""
-        while b"\r\n\r\n" not in request:
-            request += connection.recv(65536)
-        head, _, body = request.partition(b"\r\n\r\n")
-        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
-        while len(body) < length:
-            body += connection.recv(65536)
-        self.requests.append(head + b"\r\n\r\n" + body)
-        self._respond(connection)
+        request, length = b"", None
+        while length is None or len(request) < length:
+            if not (received := connection.recv(65536)):
+                return
+            request += received
+            head, end, _ = request.lower().partition(b"\r\n\r\n")
+            if end:
+                body = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
+                length = len(head) + len(end) + body
+        self.requests.append(request)
+        self._respond(connection, request)
 
     def close(self) -> None:
         self._listener.close()
 
 
 def says(response: bytes) -> Respond:
-    return lambda connection: connection.sendall(response)
+    return lambda connection, _: connection.sendall(response)
 
 
 ok = says(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nthanks")

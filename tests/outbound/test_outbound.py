@@ -204,7 +204,7 @@ def _drip(connection: socket.socket, parts: Iterator[bytes]) -> None:
 def test_a_slow_response_ends_at_the_deadline(
     outbound: Outbound, start: bytes, part: bytes
 ) -> None:
-    with sink(lambda connection: _drip(connection, iter([start, *[part] * 100]))) as receiver:
+    with sink(lambda connection, _: _drip(connection, iter([start, *[part] * 100]))) as receiver:
         before_s = monotonic()
         with pytest.raises(DeliveryFailed, match="did not respond in 1 s"):
             outbound.post(f"http://127.0.0.1:{receiver.port}/", b"{}", {})
@@ -213,7 +213,7 @@ def test_a_slow_response_ends_at_the_deadline(
 
 def test_a_slow_body_ends_at_the_deadline_and_its_status_counts(outbound: Outbound) -> None:
     parts = [b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n", *[b"x"] * 100]
-    with sink(lambda connection: _drip(connection, iter(parts))) as receiver:
+    with sink(lambda connection, _: _drip(connection, iter(parts))) as receiver:
         before_s = monotonic()
         reply = outbound.post(f"http://127.0.0.1:{receiver.port}/", b"{}", {})
     assert reply.is_accepted
@@ -250,7 +250,7 @@ def test_a_lookup_that_hangs_ends_at_the_deadline() -> None:
 def test_reads_64_kib_of_a_huge_body(outbound: Outbound, head: bytes) -> None:
     sent = list[int]()
 
-    def pour(connection: socket.socket) -> None:
+    def pour(connection: socket.socket, _: bytes) -> None:
         connection.sendall(head)
         with suppress(OSError):
             for _ in range(10_000):
@@ -318,7 +318,7 @@ def test_requires_a_certificate_for_the_name(
 
 def test_a_slow_host_does_not_delay_others() -> None:
     outbound = Outbound(LOOPBACK, resolve=Names(["127.0.0.1"]), total_s=3.0)
-    with sink(lambda _: sleep(4)) as slow, sink() as fast:
+    with sink(lambda *_: sleep(4)) as slow, sink() as fast:
 
         def post_slowly() -> None:
             with suppress(DeliveryFailed):

@@ -10,6 +10,7 @@ from penstock.core import Core, Room
 from penstock.funnels import routes as question_routes
 from penstock.funnels.campaigns import routes as campaign_routes
 from penstock.funnels.campaigns.service import CampaignService, ReadSlugs, WaitForClicks
+from penstock.funnels.changes import OutcomeChanges
 from penstock.funnels.definitions.regexes import PatternChecker
 from penstock.funnels.goals.service import GoalService
 from penstock.funnels.internal_traffic import routes as internal_traffic_routes
@@ -46,6 +47,7 @@ class FunnelsRoom(Room):
     campaigns: CampaignService
     outcomes: OutcomeService
     outcome_worker: OutcomeWorker
+    outcome_changes: OutcomeChanges
 
     routes = (
         *record_routes(RECORDS),
@@ -123,4 +125,5 @@ def build(
         ),
         outcomes=outcomes,
         outcome_worker=outcome_worker,
+        outcome_changes=OutcomeChanges(runner, outcomes),
     )

@@ -20,7 +20,12 @@ from sqlalchemy import Column, select, update
 from penstock.base.durable_files import sync_folder, write_durably
 from penstock.base.errors import Unavailable
 from penstock.metadb.database import Database
-from penstock.metadb.tables import identity_secrets, provider_secrets, second_factors
+from penstock.metadb.tables import (
+    identity_secrets,
+    provider_secrets,
+    second_factors,
+    webhook_secrets,
+)
 from penstock.settings import Settings
 
 if TYPE_CHECKING:
@@ -34,6 +39,7 @@ _SEALED_COLUMNS: tuple[Column[str], ...] = (
     provider_secrets.c.secret,
     identity_secrets.c.secret,
     second_factors.c.secret,
+    webhook_secrets.c.secret,
 )
 """All columns with sealed texts. Each of their tables has a column `id`."""
 

@@ -139,6 +139,9 @@ stale_revision          409 The record was changed since it was read. Read it ag
   change.
 annotation_differs      409 An annotation has this ID and other values. Change it with PATCH, or
   choose another ID.
+figures_only            409 The workspace shares figures only, and the messages of webhooks name
+  units. Its settings can allow it.
+too_many_webhooks       409 The workspace has the maximum number of webhooks. Delete one.
 too_many_annotations    409 The workspace has the maximum number of annotations. Delete one.
 slug_taken              409 Another link, possibly a disabled one, has this slug. Choose another
   slug.
@@ -292,6 +295,8 @@ not_a_url               - The value is not a usable URL.
 credentials_in_url      - The URL has a user name or a password.
 private_host            - The URL leads to this machine or a private network.
   PENSTOCK_LINKS_TO_PRIVATE_HOSTS allows it.
+not_stored              - The outcomes of the funnel cannot be stored, so webhooks do not know
+  when they change. The message says why.
 url_not_allowed         - Webhooks cannot go to the URL; the message says why.
   PENSTOCK_OUTBOUND_NETWORKS allows private networks.
 leads_back              - The URL leads back to the host of the links.

@@ -114,6 +114,33 @@ class ChangedUnits(NamedTuple):
         return not self.units and not self.has_unitless
 
 
+LAST_UNIT = 2**64 - 1
+"""The largest key of a unit."""
+
+
+class RowPosition(NamedTuple):
+    """How far the rows of a stored outcome have been read, in the order of their changes.
+
+    build: whose rows these are; '' if none were read. base: version from which its rows are
+    changes; the earlier ones were there when the build was first read. version, unit: the last row.
+    read_until_ms, next_event_ms: as in the mark at that time.
+    """
+
+    build: str = ""
+    base: int = 0
+    version: int = 0
+    unit: int = 0
+    read_until_ms: int = 0
+    next_event_ms: int = 0
+
+
+class DuePosition(NamedTuple):
+    """How far open units have been read, in the order of their entries."""
+
+    entry_ms: int = 0
+    unit: int = 0
+
+
 DROPPED_MS = DAY_S * 1000
 """Time for which an outcome that was dropped on request is not built again, in milliseconds."""
 

@@ -15,11 +15,14 @@ from penstock.base.ids import WebsiteId
 from penstock.funnels.outcomes.model import (
     Backlog,
     ChangedUnits,
+    DuePosition,
     Mark,
     NotStorable,
+    RowPosition,
     Subject,
     Unsettled,
 )
+from penstock.funnels.outcomes.policy import MANY_UNITS
 from penstock.funnels.queries.engine import settings_of
 from penstock.funnels.queries.profiles import read_profile
 from penstock.funnels.queries.versions import read_state
@@ -234,6 +237,45 @@ class OutcomeRows:
         if 0 < mark.next_event_ms <= until_ms:  # The next event is not known.
             next_event_ms = self.next_event(subject, until_ms)
         return ChangedUnits(units, has_unitless, next_event_ms)
+
+    def changed_rows(
+        self, since: RowPosition, entered_from_ms: int, max_rows: int
+    ) -> list[tuple[int, int]]:
+        """Return the version and unit of the rows that follow a position, in this order.
+
+        entered_from_ms: time of entry from which the units of rows before `base` count.
+        """
+        values = {**since._asdict(), "entered_from_ms": entered_from_ms, "max_rows": max_rows}
+        return [(version, unit) for version, unit in self._read("changed_rows", values)]
+
+    def units_between(
+        self, subject: Subject, after_ms: int, until_ms: int, until_block: int
+    ) -> list[int]:
+        """Return the units with an event in a period, of the inserts up to one."""
+        plan = self._plan(
+            subject, until_ms, _FEW, Subset(until_block=until_block, after_ms=after_ms)
+        )
+        rows = self._run(storing.units_of(plan, MANY_UNITS, until_ms))
+        return [unit for unit, *_ in rows if unit]
+
+    def due_units(
+        self, build: str, steps: int, after: DuePosition, until_ms: int, max_rows: int
+    ) -> list[DuePosition]:
+        """Return the units that entered up to a time and are neither complete nor excluded.
+
+        They follow a position. Some may have newer rows, which say otherwise.
+        """
+        values = {
+            **after._asdict(),
+            "build": build,
+            "steps": steps,
+            "until_ms": until_ms,
+            "max_rows": max_rows,
+        }
+        return [DuePosition(entry_ms, unit) for entry_ms, unit in self._read("due_units", values)]
+
+    def _read(self, name: str, values: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
+        return self._warehouse.query(load(_SQL, name), values)[1]
 
     def agrees(self, subject: Subject, mark: Mark, share: tuple[int, int]) -> bool | None:
         """Whether the rows of a share of the units agree with their events up to the mark.

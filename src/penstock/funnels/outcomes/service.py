@@ -14,7 +14,15 @@ from penstock.base.errors import StoreUnavailable, Unavailable
 from penstock.base.ids import WorkspaceId
 from penstock.funnels.outcomes import nodes, policy, store
 from penstock.funnels.outcomes.locked import LockedOutcome, hold
-from penstock.funnels.outcomes.model import DROPPED_MS, Mark, Subject, Unsettled
+from penstock.funnels.outcomes.model import (
+    DROPPED_MS,
+    LAST_UNIT,
+    DuePosition,
+    Mark,
+    RowPosition,
+    Subject,
+    Unsettled,
+)
 from penstock.funnels.outcomes.schema import OutcomesQuery, OutcomesRecord
 from penstock.funnels.outcomes.worker import OutcomeWorker
 from penstock.funnels.queries.context import QueryContext
@@ -141,6 +149,67 @@ class OutcomeService:
             return DirectReason.BUILDING
         return DirectReason.NOT_STORED if is_saved else DirectReason.PREVIEW
 
+    def changed_units(
+        self,
+        context: QueryContext,
+        build: StoredBuild,
+        since: RowPosition,
+        entered_from_ms: int,
+        max_rows: int,
+    ) -> tuple[set[int], RowPosition] | None:
+        """Return the units whose rows have changed since a position, and the position after them.
+
+        If the build was replaced, each unit counts that entered since
+        `entered_from_ms`. Returns None if the build is no longer in use. Raises `QueryFailed` and
+        `StoreUnavailable`.
+        """
+        subject = _subject_of(context)
+        mark = self._cache.mark(subject.outcome)
+        if mark is None or mark.build != build.name:
+            return None
+        if since.build != mark.build:
+            since = RowPosition(
+                mark.build,
+                base=mark.events_block,
+                read_until_ms=mark.read_until_ms,
+                next_event_ms=mark.next_event_ms,
+            )
+        rows = self._rows.changed_rows(since, entered_from_ms, max_rows)
+        units = {unit for _, unit in rows}
+        if len(rows) == max_rows:
+            return units, since._replace(version=rows[-1][0], unit=rows[-1][1])
+        if 0 < since.next_event_ms <= mark.read_until_ms:
+            # These events were stored earlier, so the rows that they change may keep their version.
+            units.update(
+                self._rows.units_between(
+                    subject, since.read_until_ms, mark.read_until_ms, mark.events_block
+                )
+            )
+        return units, RowPosition(
+            mark.build,
+            since.base,
+            mark.events_block,
+            LAST_UNIT,
+            mark.read_until_ms,
+            mark.next_event_ms,
+        )
+
+    def due_units(
+        self,
+        context: QueryContext,
+        build: StoredBuild,
+        after: DuePosition,
+        until_ms: int,
+        max_rows: int,
+    ) -> tuple[set[int], DuePosition]:
+        """Return the open units that entered after a position and up to a time, and the position
+        after them. Raises `QueryFailed` and `StoreUnavailable`.
+        """
+        steps = len(context.definition.steps)
+        rows = self._rows.due_units(build.name, steps, after, until_ms, max_rows)
+        end = rows[-1] if len(rows) == max_rows else DuePosition(until_ms, LAST_UNIT)
+        return {unit for _, unit in rows}, max(after, end)
+
     def is_valid(self, context: QueryContext, build: StoredBuild) -> bool:
         """Whether rows are still in use, and include no event after the query's evaluation time.
 
@@ -157,6 +226,13 @@ class OutcomeService:
         except StoreUnavailable as error:
             log.warning("outcomes_not_checked", error=str(error))
             return False
+
+    def is_used(self, context: QueryContext, build: StoredBuild) -> bool:
+        """Whether rows are still in use, so that none of those that were just read was missing.
+
+        Raises `QueryFailed` and `StoreUnavailable`.
+        """
+        return self._cache.read(_subject_of(context).outcome)[1].build == build.name
 
     def keep(self, build: StoredBuild) -> AbstractContextManager[None]:
         """Keep rows from being dropped while a statement reads them."""

@@ -153,6 +153,17 @@ def units_page(
     )
 
 
+def chosen_units(counted: CountedUnits, units: Sequence[int]) -> Statement:
+    """Select some units by their keys. Columns: those of `counted`, and `texts`, as in
+    `units_page`.
+    """
+    plan = counted.plan
+    keys = plan.binder.bind("Array(UInt64)", list(units))
+    chosen = f"SELECT {', '.join(counted.columns)} FROM counted WHERE unit IN {keys}"
+    texts, join = texts_join(plan, "chosen") if plan.breadth else ("CAST([], 'Array(String)')", "")
+    return counted.statement(f"SELECT chosen.*, {texts} AS texts FROM ({chosen}) AS chosen {join}")
+
+
 def _sort_time(plan: Plan, order: UnitOrder) -> str:
     """Return the time that sorts units. Units without it get a time that sorts them last."""
     last = "toInt64(-1)" if order.descending else f"toInt64({LARGEST_NUMBER})"

@@ -18,3 +18,4 @@ from penstock.metadb.tables.managed_links import *
 from penstock.metadb.tables.providers import *
 from penstock.metadb.tables.shares import *
 from penstock.metadb.tables.transfers import *
+from penstock.metadb.tables.webhooks import *
