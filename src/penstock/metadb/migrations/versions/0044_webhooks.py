@@ -1,14 +1,14 @@
 """Store webhooks, what they have said about units, and the messages that wait.
 
 Revision ID: 0044
-Revises: 0042
+Revises: 0043
 """
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "0044"
-down_revision = "0042"
+down_revision = "0043"
 branch_labels = None
 depends_on = None
 
