@@ -162,6 +162,15 @@ def cohort(tenant: Tenant) -> str:
     return creator("/api/cohorts", body)(tenant)
 
 
+def share(tenant: Tenant) -> dict[str, str]:
+    """A shared report."""
+    body = {"funnelId": RECORDS["funnel_id"](tenant)}
+    answer = tenant.client.post("/api/shares", json=body)
+    assert answer.status_code == 201, answer.text
+    record: dict[str, str] = answer.json()
+    return record
+
+
 RECORDS: dict[str, Callable[[Tenant], str]] = {
     "key_id": creator("/api/settings/api-keys", {"name": "k"}, by="browser"),
     "user_id": lambda tenant: join(tenant).get("/api/auth/session").json()["user"]["id"],
@@ -177,6 +186,7 @@ RECORDS: dict[str, Callable[[Tenant], str]] = {
     ),
     "funnel_id": creator("/api/funnels", FUNNEL),
     "cohort_id": cohort,
+    "share_id": lambda tenant: share(tenant)["id"],
     "import_id": imported,
     "mapping_id": creator("/api/import-mappings", {"mapping": MAPPING}),
     "export_id": creator("/api/exports", {"destination": "backups:/srv/acme"}, named=False),

@@ -53,6 +53,7 @@ from penstock.providers.service import forget_customers, visitor_customers
 from penstock.segment import plugin as segment_room
 from penstock.segment.replays import read_refused_call
 from penstock.settings import Settings
+from penstock.shares import plugin as shares_room
 from penstock.stores import Stores, open_database, open_stores
 from penstock.warehouse.client import Warehouse
 from penstock.web import plugin as web_room
@@ -76,6 +77,7 @@ ROOMS: tuple[type[Room], ...] = (
     assistants_room.AssistantsRoom,
     exports_room.ExportsRoom,
     annotations_room.AnnotationsRoom,
+    shares_room.SharesRoom,
     backup_room.BackupRoom,
     web_room.WebRoom,
 )
@@ -173,12 +175,13 @@ def build_services(
         read_lost_events=events.quarantine.lost_on_devices,
     )
     exports = exports_room.build(core, accounts, wait_until_shipped=wait_until_shipped)
+    shares = shares_room.build(core, accounts, funnels)
     annotations = annotations_room.build(core, accounts, funnels)
     backup = backup_room.build(core, events)
     edge = edge_room.build(core)
     rooms: list[Room] = [
         *(edge, nodes, accounts, events, providers, segment, funnels, catalogue, activity),
-        *(links, disk, outbound, jobs, exports, annotations, backup),
+        *(links, disk, outbound, jobs, exports, annotations, shares, backup),
     ]
     health = health_room.build(
         core,

@@ -120,6 +120,7 @@ class Demo:
             "property": "checkoutId",
             "value": "none",
         }
+        self.ids["share"] = self._share()
         release = {"text": "Release 4.2", "at": int(time.time() - 12 * 86_400) * 1000}
         create(client, "/api/annotations", release)
         self._live()
@@ -152,6 +153,13 @@ class Demo:
             {**visitor, "type": "event", "name": "paid", "timestamp": "yesterday", "colour": "red"},
         ):
             assert client.post("/api/track", json=invalid).status_code == 422
+
+    def _share(self) -> str:
+        """Share a comparison of two periods. Returns the token."""
+        selection = {"period": "settled", "timezone": "Europe/Berlin", "compare": "previous"}
+        body = {"funnelId": self.ids["funnel"], "name": "Checkout, week by week"}
+        share = create(self.service.client, "/api/shares", {**body, "parameters": selection})
+        return str(share["url"].partition("/s/")[2])
 
     def _import(self) -> str:
         """Create a deletion, and an import with rejected lines. Returns the ID of the import."""

@@ -43,9 +43,11 @@ HOUR_MS = 3_600_000
 TURNING = dict.fromkeys(map(ord, "\u202e\u2066\u200f"))
 OLD_NAMES = (
     *("workspaces", "api_keys", "websites", "segments", "funnels", "funnel_revisions"),
-    *("saved_cohorts", "links", "link_revisions", "import_mappings"),
+    *("saved_cohorts", "links", "link_revisions", "import_mappings", "shares"),
 )
-"""Tables with names that earlier versions accepted and that are refused now."""
+"""Tables with names that earlier versions accepted and that are refused now. A shared report has
+the name of its funnel by default.
+"""
 
 
 class Workspace:
@@ -213,6 +215,10 @@ class Workspace:
         self.ids["funnel"] = funnel_id
         cohort = {"name": self.name, "kind": "list", "funnelId": funnel_id}
         self.ids["cohort"] = self._send("/api/cohorts", cohort)["id"]
+        self.http.patch("/api/settings/workspace", json={"sharedProperties": [text]})
+        selection = {"period": "all", "filters": json.dumps(match["filters"])}
+        share = self._send("/api/shares", {"funnelId": funnel_id, "parameters": selection})
+        self.ids["share"] = share["url"].rpartition("/")[2]
 
     def _link(self) -> None:
         """Create an app, a link to it, and opens with and without a match."""

@@ -70,6 +70,8 @@ PAGES = (
         path="/units",
     ),
     report("report-trace", path="/units/{unit}", dark=True),
+    report("report-share", "period=30d&breakdown=plan", path="/share"),
+    ShownPage("shared", "/s/{name}", "/s/{share}", signed_in=False, dark=True),
     ShownPage("funnel-edit", "/funnels/{funnel_id}/edit", "/funnels/{funnel}/edit", dark=True),
     ShownPage("goals", "/goals"),
     ShownPage("goal-new", "/goals/new"),
@@ -128,6 +130,7 @@ PAGES = (
     ShownPage("settings-workspace", "/settings/workspace"),
     ShownPage("settings-members", "/settings/members", dark=True),
     ShownPage("invited", "/signup", "/signup?invitation={invitation}", signed_in=False),
+    ShownPage("settings-shares", "/settings/shares"),
     ShownPage("settings-audit-log", "/settings/audit-log"),
     ShownPage("settings-account", "/settings/account"),
 )

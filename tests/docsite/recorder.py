@@ -29,6 +29,7 @@ _PLACEHOLDERS = (
     (r"\b[0-9A-F]{16}\b", "..."),  # a fingerprint
     (r"\bpsk_[\w-]{8}(?![\w-])", "psk_Ab3xK9-q"),
     (r"\b(invitation)=[\w-]+", r"\1=..."),
+    (r'(/s/)[\w-]{43}"', r'\1..."'),
     (r"\b[0-9a-f]{32}(@|%40)example\.com", r"ann\1example.com"),
     (r"\b[0-9a-f]{32}\b", "5f0c8a1be2d94c37..."),
     (r"20(?!26-05-0)\d\d-\d\d-\d\dT[\d:.]+Z", "2026-11-21T10:00:00.000Z"),

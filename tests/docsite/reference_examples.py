@@ -193,6 +193,7 @@ def _use_funnels(recorder: Recorder, shop: Json) -> None:
     table = {**days, "cohort": '{"plan": "pro"}', "format": "ndjson"}
     call("GET", "/api/funnels/{funnel_id}/unit-table", query=table, **ids)
     _use_cohorts(recorder, funnel["id"])
+    _use_shares(recorder, funnel["id"])
     trace = "/api/funnels/{funnel_id}/units/{unit}"
     events = call("GET", trace, query=shop, unit="c-1", **ids)["events"]
     event = {**days, "eventId": events[0]["eventId"]}
@@ -219,6 +220,14 @@ def _use_cohorts(recorder: Recorder, funnel_id: str) -> None:
     body = {"kind": "list", "funnelId": funnel_id, "parameters": {"step": "1"}}
     parts = ("/visitors", "/export")
     _use_records(recorder, "cohort", {"name": "Started", **body}, "Started a checkout", parts)
+
+
+def _use_shares(recorder: Recorder, funnel_id: str) -> None:
+    selection = {"period": "30d", "timezone": "Europe/Berlin", "breakdown": "plan"}
+    body = {"funnelId": funnel_id, "name": "Checkout", "parameters": selection}
+    share = recorder.call("POST", "/api/shares", body)
+    recorder.call("GET", "/api/shares", query={"funnelId": funnel_id})
+    recorder.call("DELETE", "/api/shares/{share_id}", share_id=share["id"])
 
 
 def _use_jobs(recorder: Recorder) -> None:

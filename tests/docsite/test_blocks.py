@@ -38,6 +38,7 @@ ELSEWHERE = {
     ("docs/examples.md", "sh"): "tests/e2e/test_receipt.py",
     ("docs/funnels.md", "json"): "tests/test_docs.py",
     ("docs/reports.md", "json"): "tests/test_docs.py",
+    ("docs/sharing.md", "json"): "tests/shares/test_shares.py",
     ("docs/planning-events.md", "js"): "tests/browser/test_client_snippets.py",
     ("docs/planning-events.md", "json"): "tests/funnels/test_planning_example.py",
     ("docs/identity.md", "js"): "tests/browser/test_client_snippets.py",

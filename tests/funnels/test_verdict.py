@@ -1,5 +1,6 @@
 """What a report says in sentences: only what its data support, with what shows it."""
 
+import re
 from typing import Any
 
 import pytest
@@ -119,7 +120,10 @@ def said(now: ResultsRecord, earlier: ResultsRecord | None = None) -> list[str]:
 def verdict_of(now: ResultsRecord, earlier: ResultsRecord | None) -> list[SentenceRecord]:
     cohorts = now.cohorts.data
     segments = [] if earlier is None else segments_of(now, cohorts, earlier)
-    return verdict(now, earlier, cohorts, segments)
+    sentences = verdict(now, earlier, cohorts, segments)
+    for phrase in (phrase for sentence in sentences for phrase in sentence.phrases):
+        assert list(phrase.properties) == re.findall(r"(\S+) = ", phrase.text), phrase
+    return sentences
 
 
 BEFORE = ("2026-01-30T00:00:00.000Z", "2026-03-01T00:00:00.000Z")

@@ -13,6 +13,7 @@ pytestmark = pytest.mark.usefixtures("warehouse")
 
 WORKERS = {
     "key_last_use",
+    "share_opens",
     "intake",
     "shipper",
     "click_buffer",

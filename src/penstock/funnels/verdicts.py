@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 from math import log
+from operator import not_
 from typing import Annotated, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from pydantic import MISSING, field_validator, model_validator
+from pydantic import MISSING, Field, field_validator, model_validator
 
 from penstock.base.calendar import period_before
 from penstock.base.clock import iso
@@ -108,6 +109,8 @@ class PhraseRecord(Record):
 
     text: str
     shows: ShowsRecord | None = None
+    properties: Annotated[tuple[str, ...], Field(exclude_if=not_)] = ()
+    """Properties whose values the text states. Present only if there are any."""
 
 
 class SentenceRecord(Record):
@@ -373,7 +376,9 @@ def _loss(
         phrases = [units, PhraseRecord(text=f" {verb} lost on the way "), gap]
     group = _most_of_the_loss(loss, lost, groups)
     if group is not None:
-        shown = _phrase(group.words, ShownBy.RESULTS, cohort={group.name: group.value})
+        shown = _phrase_of(
+            group.name, group.words, ShownBy.RESULTS, cohort={group.name: group.value}
+        )
         phrases += [PhraseRecord(text=", mostly with "), shown]
     return [*phrases, PhraseRecord(text=".")]
 
@@ -432,7 +437,8 @@ def _moved_segment(segments: Sequence[_Segment], loss: StepRecord | None) -> lis
         return []
     _, segment, own, others = max(moved, key=lambda item: item[0])
     words = move_words(segment.name, segment.value, own, others)
-    return [_phrase(words, ShownBy.DRIVERS, step=loss.step), PhraseRecord(text=".")]
+    shown = _phrase_of(segment.name, words, ShownBy.DRIVERS, step=loss.step)
+    return [shown, PhraseRecord(text=".")]
 
 
 def _comparison(groups: Sequence[_Group]) -> list[PhraseRecord]:
@@ -450,7 +456,8 @@ def _comparison(groups: Sequence[_Group]) -> list[PhraseRecord]:
     if not clear:
         return []
     test, group, baseline = max(clear, key=lambda item: abs(item[0].difference))
-    shown = _phrase(
+    shown = _phrase_of(
+        group.name,
         lead_words(group.name, group.value, baseline.value, test),
         ShownBy.COMPARE,
         property=group.name,
@@ -573,6 +580,11 @@ def _covers_period(report: ResultsRecord) -> bool:
 
 def _phrase(text: str, by: ShownBy, **parameters: Any) -> PhraseRecord:
     return PhraseRecord(text=text, shows=ShowsRecord(by=by, parameters=parameters))
+
+
+def _phrase_of(name: str, text: str, by: ShownBy, **parameters: Any) -> PhraseRecord:
+    """Return a phrase that states values of a property."""
+    return _phrase(text, by, **parameters).model_copy(update={"properties": (name,)})
 
 
 def _units(report: ResultsRecord, count: int, kind: str = "") -> str:

@@ -1,8 +1,9 @@
 """Query parameters for a period and its buckets."""
 
+from datetime import date, datetime, timedelta
 from functools import cache
 from itertools import islice
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import Field, ValidationInfo, WithJsonSchema, field_validator, model_validator
@@ -11,6 +12,7 @@ from penstock.base.calendar import Interval, bucket_edges
 from penstock.base.clock import (
     LATEST_MS,
     TimeOutOfRange,
+    iso,
     looks_like_microseconds,
     looks_like_seconds,
     parse_time,
@@ -175,3 +177,76 @@ class InBuckets(InTimezone):
         edges = bucket_edges(first_ms, last_ms, self.interval, ZoneInfo(self.timezone))
         first_edges = list(islice(edges, MAX_BUCKETS + 2))
         return None if len(first_edges) > MAX_BUCKETS + 1 else first_edges
+
+
+_PERIOD_DAYS = {"7d": 7, "30d": 30, "90d": 90, "settled": 7}
+_EARLIEST, _LATEST = date(1970, 1, 2), date(2299, 12, 30)
+
+Day = Annotated[date | None, Field(ge=_EARLIEST, le=_LATEST)]
+
+
+class ReportPeriod(InPeriod, InBuckets):
+    """The period and time zone of a report.
+
+    period: days until today; `settled` for the last seven days whose units are all settled; or
+    `custom` for `start` to `end`, both inclusive, in the time zone. startAt and endAt of the API
+    take precedence.
+    """
+
+    period: Literal["7d", "30d", "90d", "all", "settled", "custom"] = "30d"
+    start: Day = None
+    end: Day = None
+
+    def buckets(self) -> dict[str, Any]:
+        """Return the parameters of a trend, which chooses its buckets if the page did not."""
+        return self.model_dump(include={"interval", "timezone"}, exclude_unset=True)
+
+    @property
+    def zone(self) -> ZoneInfo:
+        return ZoneInfo(self.timezone)
+
+    @property
+    def period_error(self) -> str | None:
+        """Return the problem with a custom period; None if it is valid."""
+        if self.period != "custom" or self.start_at is not None:
+            return None
+        if self.start is None or self.end is None:
+            return "Enter both a start date and an end date."
+        if self.end < self.start:
+            return "The end date must not be before the start date."
+        return None
+
+    def days(self, now_ms: int, window_s: int = 0) -> tuple[date | None, date | None]:
+        """Return the first and last day, for the fields of the custom period.
+
+        window_s: length of the funnel's conversion window.
+        """
+        if self.period == "custom":
+            return self.start, self.end
+        last = datetime.fromtimestamp(now_ms / 1000, self.zone).date()
+        if self.period == "settled":
+            settled_until = datetime.fromtimestamp(now_ms / 1000 - window_s, self.zone)
+            last = settled_until.date() - timedelta(days=1)
+        return last - timedelta(days=_PERIOD_DAYS.get(self.period, 30) - 1), last
+
+    def span(self, now_ms: int, window_s: int = 0) -> tuple[int, int] | None:
+        """Return the start and end (exclusive) in milliseconds; None for all time.
+
+        window_s: see `days`. Raises `Malformed` for an invalid custom period.
+        """
+        if self.start_at is not None and self.end_at is not None:
+            return self.start_at, self.end_at
+        if self.period == "all":
+            return None
+        first, last = self.days(now_ms, window_s)
+        if self.period_error or first is None or last is None:
+            raise bad_parameter(Fault("end", "ends_before_start", self.period_error or ""))
+        return self._midnight(first), self._midnight(last + timedelta(days=1))
+
+    def span_parameters(self, now_ms: int, window_s: int = 0) -> dict[str, str]:
+        """Return the span as API query parameters; empty for all time. See `span`."""
+        span = self.span(now_ms, window_s)
+        return {} if span is None else {"startAt": iso(span[0]), "endAt": iso(span[1])}
+
+    def _midnight(self, day: date) -> int:
+        return round(datetime(day.year, day.month, day.day, tzinfo=self.zone).timestamp() * 1000)

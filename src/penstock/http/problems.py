@@ -18,7 +18,7 @@ from penstock.base.errors import (
     Unavailable,
 )
 from penstock.base.request_ids import REQUEST_ID
-from penstock.http.requests import AnyRequest, path_of
+from penstock.http.requests import AnyRequest, shown_path_of
 
 log = structlog.get_logger()
 
@@ -38,7 +38,7 @@ def problem(
         "status": status,
         "code": code,
         "detail": detail,
-        "instance": path_of(request),
+        "instance": shown_path_of(request),
         **({"requestId": request_id} if request_id else {}),
         **more,
     }
@@ -102,13 +102,13 @@ def on_store_unavailable(
     """Build the response to a store failure. Only the log contains the reason, because it may
     contain host names.
     """
-    log.warning(error.code, method=request.method, path=path_of(request), reason=error.reason)
+    log.warning(error.code, method=request.method, path=shown_path_of(request), reason=error.reason)
     return on_penstock_error(request, error, **more)
 
 
 def on_unexpected(request: AnyRequest, error: Exception) -> Response[bytes]:
     """Build the response to a bug in Penstock. Only the log contains the stack trace."""
-    log.error("request_failed", method=request.method, path=path_of(request), exc_info=error)
+    log.error("request_failed", method=request.method, path=shown_path_of(request), exc_info=error)
     return problem(
         request,
         500,

@@ -19,6 +19,12 @@ def path_of(request: AnyRequest) -> str:
     return path
 
 
+def shown_path_of(request: AnyRequest) -> str:
+    """Return the path for logs and problem documents, without the token of a shared report."""
+    path = path_of(request)
+    return "/s/{token}" if path.startswith("/s/") else path
+
+
 def media_type_of(request: AnyRequest) -> str:
     """Return the body's media type in lower case, without parameters; empty if it was not sent."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -110,6 +110,8 @@ app_not_found           404 The websiteId is not a mobile app of the workspace.
 sign_on_not_set_up      404 No identity provider is set up.
 confirmation_not_found  404 The link that confirms an address has already been used, is older than a
   day, or is for another account. Request a new one.
+share_not_found         404 The link to a shared report is wrong, has expired or was revoked. Ask
+  the person who sent it for a new one.
 reset_not_found         404 The link for a new password has already been used or is older than an
   hour.
   Request a new one.
@@ -149,6 +151,7 @@ definition_too_costly   409 The filters of the saved funnel and of its goals cos
 definition_not_readable 409 A filter of the saved funnel, or of a goal that it uses, is no longer
   valid; errors names each. Correct it and save.
 too_many_cohorts        409 The workspace has the maximum number of saved cohorts. Delete one.
+too_many_shares         409 The workspace has the maximum number of shared reports. Revoke one.
 too_many_destinations   409 The workspace has exports to the maximum number of destinations.
   Forget one.
 too_many_secrets        409 Too many signing secrets of one provider are valid. Revoke earlier ones
@@ -201,6 +204,8 @@ query_too_large         503 The query exceeded the memory limit of the workspace
   raise the limit.
 busy                    503 Too many requests are waiting, from this workspace, this network or
   overall; nothing was done. Retry-After says when to retry.
+share_not_available     503 The shared report cannot be computed at the moment. Try again in a
+  minute.
 too_many_jobs           503 The workspace has too many unfinished jobs. Wait, or cancel one.
 job_interrupted         503 The service stopped before the job had finished. Send the request again.
 too_many_imports        503 The workspace has too many uploads or unfinished imports. Wait, or

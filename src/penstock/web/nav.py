@@ -35,6 +35,7 @@ SETTINGS = (
     Entry("Members", "/settings/members"),
     Entry("Workspace", "/settings/workspace"),
     Entry("Internal traffic", "/settings/internal-traffic"),
+    Entry("Shared reports", "/settings/shares"),
     Entry("Audit log", "/settings/audit-log"),
     Entry("Account", "/settings/account"),
 )

@@ -20,6 +20,7 @@ from penstock.web.pages.report import routes as report_routes
 from penstock.web.pages.segments import routes as segments_routes
 from penstock.web.pages.session import routes as session_routes
 from penstock.web.pages.settings import routes as settings_routes
+from penstock.web.pages.shares import routes as shares_routes
 from penstock.web.pages.system import routes as system_routes
 from penstock.web.pages.units import routes as units_routes
 from penstock.web.pages.visitors import routes as visitors_routes
@@ -56,6 +57,7 @@ ROUTES = (
     *websites_routes.ROUTES,
     *people_routes.ROUTES,
     *settings_routes.ROUTES,
+    *shares_routes.ROUTES,
     *system_routes.ROUTES,
     asset,
     *client_routes.ROUTES,

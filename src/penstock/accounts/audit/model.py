@@ -42,3 +42,5 @@ class Action(StrEnum):
     COHORT_DELETED = "cohort_deleted"
     EXPORTED = "exported"
     EXPORT_FORGOTTEN = "export_forgotten"
+    SHARE_CREATED = "share_created"
+    SHARE_REVOKED = "share_revoked"

@@ -1,15 +1,22 @@
 """Wire types for results, previews and exports."""
 
+import csv
+import json
+from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime, time
 from enum import StrEnum
+from io import StringIO
 from operator import not_
 from typing import Annotated, Literal
 
 from pydantic import MISSING, AfterValidator, Field, field_validator, model_validator
 
+from penstock.base.calendar import local_time, period_before, period_from
 from penstock.base.paging import MAX_PAGE_SIZE, Page
 from penstock.base.table_files import TableFormat
 from penstock.funnels.definitions.ad_hoc import AdHocChanges
+from penstock.funnels.definitions.schema import SavedFilter
 from penstock.funnels.queries.parameters import Selection
 from penstock.funnels.queries.schema import (
     CohortFilter,
@@ -20,7 +27,14 @@ from penstock.funnels.queries.schema import (
 )
 from penstock.funnels.saved.schema import FunnelIn
 from penstock.funnels.statements.query import Sort
-from penstock.http.period import TIME, add_missing_end, ends_after_start, read_time_ms
+from penstock.http.period import (
+    TIME,
+    Day,
+    ReportPeriod,
+    add_missing_end,
+    ends_after_start,
+    read_time_ms,
+)
 from penstock.http.schema import Name, Rate, Record, without_nul
 
 
@@ -53,6 +67,101 @@ class ResultsQuery(CohortQuery):
             descending=self.order == "desc",
             search=self.search,
         )
+
+
+def filters_as_text(filters: Sequence[SavedFilter]) -> str:
+    """Return the query parameter `filters`."""
+    return json.dumps([item.model_dump() for item in filters], ensure_ascii=False)
+
+
+def keys_as_text(keys: Sequence[str]) -> str:
+    """Return the query parameter `breakdown`."""
+    text = StringIO()
+    csv.writer(text, lineterminator="").writerow(keys)
+    return text.getvalue()
+
+
+AD_HOC = ("breakdown", "breakdownAt", "filters", "window", "settled", "segment", "internal")
+"""Query parameters that change the saved definition for one query."""
+
+SELECTION = (
+    "websiteId",
+    "period",
+    "start",
+    "end",
+    "startAt",
+    "endAt",
+    "timezone",
+    "revision",
+    "cohort",
+    "compare",
+    "compareStart",
+    *AD_HOC,
+)
+"""Query parameters that select the units of a report."""
+
+
+class ReportQuery(ResultsQuery, ReportPeriod):
+    """The selection of a report page and of a shared report.
+
+    compare: the period to compare with. compare_start: its first day, for `custom`.
+    """
+
+    compare: Literal["previous", "year", "custom"] | None = None
+    compare_start: Day = None
+
+    def parameters(self, now_ms: int, *, window_s: int = 0, cohort: bool = True) -> dict[str, str]:
+        """Return the selection as API query parameters.
+
+        window_s: length of the funnel's conversion window. cohort: whether to include the filter.
+        """
+        cohort_json = json.dumps(self.cohort, ensure_ascii=False) if self.cohort else None
+        parameters = {
+            "websiteId": self.website_id,
+            **self.span_parameters(now_ms, window_s),
+            "revision": self.revision and str(self.revision),
+            "cohort": cohort_json if cohort else None,
+            "filters": self.filters and filters_as_text(self.filters),
+            "window": self.window,
+            "settled": "true" if self.settled else None,
+            "breakdownAt": None if self.breakdown_at is None else str(self.breakdown_at),
+            "segment": self.segment,
+            "internal": "true" if self.internal else None,
+        }
+        sent = {name: value for name, value in parameters.items() if value}
+        return (
+            sent if self.breakdown is None else {**sent, "breakdown": keys_as_text(self.breakdown)}
+        )
+
+    def compare_error(self, now_ms: int, window_s: int = 0) -> str | None:
+        """Return why the period cannot be compared; None if it can. window_s: see `days`."""
+        span = self.span(now_ms, window_s)
+        if span is None:
+            return "Choose a period with a start and an end, such as 30 days."
+        if self.compare == "custom" and self.compare_start is None:
+            return "Choose the first day of the earlier period."
+        start_ms = self.earlier_span(span)[0]
+        if start_ms >= span[0]:
+            return "The earlier period must start before the other one."
+        return None if start_ms >= 0 else "The earlier period must not start before 1970."
+
+    def earlier_span(self, span: tuple[int, int]) -> tuple[int, int]:
+        """Return the period to compare with. It has the same length in local time.
+
+        span: start and end of the later period.
+        """
+        start, end = (local_time(at_ms, self.zone) for at_ms in span)
+        if self.compare == "year":
+            return period_from(_year_before(start), end - start, self.zone)
+        if self.compare == "custom" and self.compare_start is not None:
+            midnight = datetime.combine(self.compare_start, time())
+            return period_from(midnight, end - start, self.zone)
+        return period_before(*span, self.zone)
+
+
+def _year_before(at: datetime) -> datetime:
+    is_leap_day = (at.month, at.day) == (2, 29)
+    return at.replace(year=at.year - 1, day=28 if is_leap_day else at.day)
 
 
 _Ignored = Annotated[

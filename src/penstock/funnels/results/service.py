@@ -8,6 +8,7 @@ from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.provenance import head_of
 from penstock.funnels.queries.resolve import DraftFunnel
+from penstock.funnels.queries.schema import CoverageRecord, GapRecord, NoteCode
 from penstock.funnels.results.audience import read_audience
 from penstock.funnels.results.equal_times import equal_times_notes
 from penstock.funnels.results.impossible_rows import (
@@ -98,7 +99,36 @@ def rows_never_received(
     return {each.row for each in impossible if each.reason is silent}
 
 
-def received_no_step(runner: FunnelQueryRunner, context: QueryContext, website_id: str) -> bool:
+def relevant_notes(
+    runner: FunnelQueryRunner, context: QueryContext, coverage: CoverageRecord
+) -> list[tuple[NoteCode, str]]:
+    """Return the notes about coverage with their codes, without those about pending units.
+
+    Imports into websites that never received an event of the funnel are left out: their rejected
+    lines change nothing here.
+    """
+    elsewhere = [gap.at for gap in coverage.gaps if _is_elsewhere(runner, context, gap)]
+    return [
+        (code, note)
+        for note, code in zip(coverage.notes, coverage.note_codes, strict=True)
+        if code not in (NoteCode.OPEN_WINDOWS, NoteCode.NO_WINDOW)
+        and not (
+            code in (NoteCode.GAP, NoteCode.DISMISSED_GAP) and any(at in note for at in elsewhere)
+        )
+    ]
+
+
+def _is_elsewhere(runner: FunnelQueryRunner, context: QueryContext, gap: GapRecord) -> bool:
+    """Whether a finished import belongs to a website that has no events of the funnel."""
+    return (
+        gap.kind == "import"
+        and gap.state == "done"
+        and len(context.params.website_ids) > 1
+        and _received_no_step(runner, context, gap.website_id)
+    )
+
+
+def _received_no_step(runner: FunnelQueryRunner, context: QueryContext, website_id: str) -> bool:
     """Whether a website never received an event with the name of a step, at any time."""
     of_website = context.with_params(start_ms=None, end_ms=None, website_ids=(website_id,))
     definition = of_website.definition

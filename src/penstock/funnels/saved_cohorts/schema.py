@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from penstock.base.table_files import TableFormat
 from penstock.funnels.saved_cohorts.model import MAX_VISITORS, CohortKind
@@ -19,6 +19,23 @@ from penstock.http.schema import (
 _MAX_PARAMETERS, _MAX_NAME_CHARS, _MAX_VALUE_CHARS = 20, 50, 50_000
 
 
+def check_parameters(parameters: Any) -> Any:
+    """Validator: limit the number and the sizes of saved query parameters."""
+    if not isinstance(parameters, dict):
+        return parameters
+    if len(parameters) > _MAX_PARAMETERS:
+        raise RuleBroken("too_many", f"Must have at most {_MAX_PARAMETERS} entries.")
+    for name, value in parameters.items():
+        if isinstance(name, str) and len(name) > _MAX_NAME_CHARS:
+            raise RuleBroken("too_long", "There is no parameter with such a long name.")
+        if isinstance(value, str) and len(value) > _MAX_VALUE_CHARS:
+            limit = f"Must have at most {_MAX_VALUE_CHARS:,} characters."
+            raise RuleBroken("too_long", limit, name)
+        if isinstance(value, str):
+            without_nul(value)
+    return parameters
+
+
 class CohortIn(Input):
     """A new cohort of the visitors of a list of units, or of visitors that are named."""
 
@@ -31,7 +48,9 @@ class CohortIn(Input):
         ),
     ]
     funnel_id: str
-    parameters: Annotated[dict[str, str], Field(default_factory=dict)]
+    parameters: Annotated[
+        dict[str, str], BeforeValidator(check_parameters), Field(default_factory=dict)
+    ]
     """The query parameters of the list of units, as texts, such as {"step": "2", "outcome":
     "droppedOff"}.
     """
@@ -62,23 +81,6 @@ class CohortIn(Input):
             without_nul(website_id)
             without_nul("".join(ids))
         return visitors
-
-    @field_validator("parameters", mode="before")
-    @classmethod
-    def _check_size(cls, parameters: Any) -> Any:
-        if not isinstance(parameters, dict):
-            return parameters
-        if len(parameters) > _MAX_PARAMETERS:
-            raise RuleBroken("too_many", f"Must have at most {_MAX_PARAMETERS} entries.")
-        for name, value in parameters.items():
-            if isinstance(name, str) and len(name) > _MAX_NAME_CHARS:
-                raise RuleBroken("too_long", "There is no parameter with such a long name.")
-            if isinstance(value, str) and len(value) > _MAX_VALUE_CHARS:
-                limit = f"Must have at most {_MAX_VALUE_CHARS:,} characters."
-                raise RuleBroken("too_long", limit, name)
-            if isinstance(value, str):
-                without_nul(value)
-        return parameters
 
 
 class CohortChange(Input):

@@ -16,4 +16,5 @@ from penstock.metadb.tables.identity import *
 from penstock.metadb.tables.intake import *
 from penstock.metadb.tables.managed_links import *
 from penstock.metadb.tables.providers import *
+from penstock.metadb.tables.shares import *
 from penstock.metadb.tables.transfers import *

@@ -12,7 +12,6 @@ from penstock.base.paging import Listing, Page
 from penstock.funnels.comparisons.words import value_words
 from penstock.funnels.definitions.ad_hoc import NO_CHANGES
 from penstock.funnels.definitions.builtins import COHORT, COHORT_PREFIX, IN_COHORT, cohort_of
-from penstock.funnels.definitions.model import ANY_NAME
 from penstock.funnels.definitions.operators import Operator
 from penstock.funnels.definitions.revisions import filter_in_words, window_of
 from penstock.funnels.definitions.schema import (
@@ -20,14 +19,22 @@ from penstock.funnels.definitions.schema import (
     RevisionRecord,
     SavedDefinition,
     SavedFilter,
-    SavedMatch,
     SavedStep,
 )
+from penstock.funnels.definitions.titles import row_title, step_titles
 from penstock.funnels.internal_traffic.model import InternalTraffic
 from penstock.funnels.internal_traffic.service import InternalTrafficService
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
-from penstock.funnels.results.schema import ImpossibleReason, ImpossibleStepRecord, ResultsRecord
+from penstock.funnels.results.schema import (
+    AD_HOC,
+    ImpossibleReason,
+    ImpossibleStepRecord,
+    ReportQuery,
+    ResultsRecord,
+    filters_as_text,
+    keys_as_text,
+)
 from penstock.funnels.results.service import rows_never_received
 from penstock.funnels.saved.schema import MAX_BREAKDOWNS
 from penstock.funnels.saved.service import FunnelService
@@ -35,46 +42,17 @@ from penstock.funnels.saved_cohorts.schema import SavedCohortRecord
 from penstock.funnels.saved_cohorts.service import SavedCohortService
 from penstock.funnels.segments.schema import SavedSegmentRecord
 from penstock.funnels.segments.service import SavedSegmentService
+from penstock.funnels.shown_rates import Figures, ShownRate, shown_rate
 from penstock.funnels.statements.units import Outcome
 from penstock.funnels.units.schema import TraceRecord, UnitRecord
-from penstock.web.pages.rates import Figures, ShownRate, shown_rate
 from penstock.web.pages.schema import (
-    AD_HOC,
-    FunnelPageQuery,
     address_with_selection,
-    filters_as_text,
-    keys_as_text,
     selection_of,
 )
 from penstock.web.view import View
 
-
-def match_name(match: SavedMatch) -> str:
-    """Return the name of a match as pages show it."""
-    return "Any event" if (match.type, match.value) == ("Event", ANY_NAME) else match.value
-
-
-def row_names(row: SavedStep) -> list[str]:
-    """Return the names of all options or parts of a row."""
-    return [match_name(match) for match in (row, *row.or_)]
-
-
-_MAX_TITLE_NAMES = 3
 _MAX_SEGMENTS = 20
 """Number of segments in the menu of a report. The page of segments lists all."""
-
-
-def row_title(row: SavedStep) -> str:
-    """Return the name of a row. If it has none, return at most three names of its options or parts,
-    and the number of the others.
-    """
-    if row.name:
-        return row.name
-    names = row_names(row)
-    shown = names[:_MAX_TITLE_NAMES]
-    if others := len(names) - len(shown):
-        shown.append(f"{others} more")
-    return (" and " if row.mode else " or ").join(shown)
 
 
 def why_impossible(
@@ -127,7 +105,7 @@ class FunnelPage:
     definition: SavedDefinition
     saved_definition: SavedDefinition
     revisions: list[RevisionRecord]
-    query: FunnelPageQuery
+    query: ReportQuery
     selection: Mapping[str, Any]
     segments: Listing[SavedSegmentRecord]
     cohorts: Listing[SavedCohortRecord]
@@ -158,11 +136,8 @@ class FunnelPage:
 
     @property
     def step_titles(self) -> list[str]:
-        """The names of the steps. In any order, a step is a number of rows that were done."""
-        if self.in_any_order:
-            count = len(self.required_steps)
-            return [f"{step} of {count} done" for step in range(1, count + 1)]
-        return [row_title(row) for row in self.required_steps]
+        """See `step_titles`."""
+        return step_titles(self.definition)
 
     @property
     def in_any_order(self) -> bool:
@@ -351,6 +326,9 @@ class FunnelPage:
     def report_address(self) -> str:
         return address_with_selection(self._path, self.selection)
 
+    def share_address(self) -> str:
+        return address_with_selection(f"{self._path}/share", self.selection)
+
     def api(self, kind: str, *, cohort: bool = True, **more: Any) -> str:
         """Return the path of the API call for the same numbers."""
         query = urlencode(self.parameters(cohort=cohort, **more), quote_via=quote)
@@ -379,7 +357,7 @@ class FunnelPages:
         """Return the number of funnels in each folder of the workspace. Blocks."""
         return self.funnels.folders(self.view.workspace_id)
 
-    def load(self, funnel_id: str, query: FunnelPageQuery) -> FunnelPage:
+    def load(self, funnel_id: str, query: ReportQuery) -> FunnelPage:
         """Load a page. Blocks.
 
         Raises `NotFound` for an unknown funnel, and `Malformed` for an unknown revision.
@@ -412,15 +390,13 @@ class FunnelPages:
             internal_traffic=self._internal_traffic(query),
         )
 
-    def _cohort_names(
-        self, query: FunnelPageQuery, definition: SavedDefinition
-    ) -> Mapping[str, str]:
+    def _cohort_names(self, query: ReportQuery, definition: SavedDefinition) -> Mapping[str, str]:
         ids = [item.value for item in query.filters or () if item.property == COHORT]
         breakdown = query.breakdown or definition.breakdown_properties
         ids += [cohort_id for key in breakdown if (cohort_id := cohort_of(key))]
         return self.cohorts.names(self.view.workspace_id, ids) if ids else {}
 
-    def _segment(self, query: FunnelPageQuery) -> SavedSegmentRecord | None:
+    def _segment(self, query: ReportQuery) -> SavedSegmentRecord | None:
         if query.segment is None:
             return None
         try:
@@ -428,7 +404,7 @@ class FunnelPages:
         except Invalid:  # the parts of the page show the error
             return None
 
-    def _internal_traffic(self, query: FunnelPageQuery) -> InternalTraffic | None:
+    def _internal_traffic(self, query: ReportQuery) -> InternalTraffic | None:
         if not self.internal_traffic.get(self.view.workspace_id).filters:
             return None
         return InternalTraffic.INCLUDED if query.internal else InternalTraffic.LEFT_OUT

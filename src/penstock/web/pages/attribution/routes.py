@@ -20,12 +20,12 @@ from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.schema import NoteCode
 from penstock.funnels.results.schema import ResultsQuery
 from penstock.funnels.saved.service import FunnelService
+from penstock.funnels.shown_rates import final_from_ms, shown_rate
 from penstock.web.page_routes import slow_page
 from penstock.web.pages.attribution.schema import AttributionPageQuery
 from penstock.web.pages.charts import chart, counts
 from penstock.web.pages.funnel_page import no_window_note
 from penstock.web.pages.parts import load_part
-from penstock.web.pages.rates import final_from_ms, shown_rate
 from penstock.web.view import View
 
 GROUPS = {

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 from penstock.funnels.campaigns.schema import AttributionQuery
-from penstock.web.pages.schema import PeriodPageQuery
+from penstock.http.period import ReportPeriod
 
 
-class AttributionPageQuery(AttributionQuery, PeriodPageQuery):
+class AttributionPageQuery(AttributionQuery, ReportPeriod):
     """The whole state of the page."""
 
     def parameters(self, now_ms: int, window_s: int = 0) -> Mapping[str, str]:

@@ -12,20 +12,19 @@ from penstock.funnels.definitions.schema import FunnelRecord, SavedDefinition
 from penstock.funnels.internal_traffic.service import InternalTrafficService
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.schema import AdHocQuery
-from penstock.funnels.results.schema import ResultsQuery
+from penstock.funnels.results.schema import ReportQuery, ResultsQuery
 from penstock.funnels.results.service import report_of
 from penstock.funnels.saved.rows import MAX_ROWS, MAX_STEPS
 from penstock.funnels.saved.schema import MAX_BREAKDOWNS
 from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.segments.service import SavedSegmentService
+from penstock.funnels.shown_rates import final_from_ms, shown_rate
 from penstock.funnels.trends import TrendQuery, read_trend
 from penstock.web.page_routes import page, slow_page
 from penstock.web.pages.charts import chart, rates
 from penstock.web.pages.funnel_page import why_impossible
 from penstock.web.pages.funnels.first_funnel import equal_times_note, first_funnel
 from penstock.web.pages.funnels.schema import PERIODS, FunnelListQuery, NewFunnelQuery
-from penstock.web.pages.rates import final_from_ms, shown_rate
-from penstock.web.pages.schema import FunnelPageQuery
 from penstock.web.view import View
 
 _MAX_NAME_LENGTH = 200
@@ -77,7 +76,7 @@ def _figures(view: View, runner: FunnelQueryRunner, funnel: FunnelRecord) -> dic
 
     The totals come from the report, because the trend may count a visitor on several days.
     """
-    page = view.query(FunnelPageQuery)
+    page = view.query(ReportQuery)
     selection = page.parameters(view.now_ms, window_s=funnel.window_s or 0)
     context = runner.prepare_saved(
         view.workspace_id, funnel.id, ResultsQuery.model_validate(selection)

@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from penstock.base.paging import MAX_PAGE_SIZE
+from penstock.http.period import ReportPeriod
 from penstock.http.schema import PageQuery, Query
 from penstock.links.management.schema import LinkQuery
-from penstock.web.pages.schema import PeriodPageQuery
 
 
 class NewLinkQuery(Query):
@@ -24,7 +24,7 @@ class LinksPageQuery(LinkQuery):
     days: Literal["7", "30", "90"] | None = None
 
 
-class LinkPageQuery(PeriodPageQuery, PageQuery):
+class LinkPageQuery(ReportPeriod, PageQuery):
     """The period of the statistics, and the page of the matches."""
 
     page_size: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE)] = 10

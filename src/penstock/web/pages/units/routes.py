@@ -6,19 +6,21 @@ from litestar import Response
 
 from penstock.base.clock import parse_time
 from penstock.base.wording import listed
+from penstock.funnels.definitions.titles import row_title
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.schema import AdHocQuery
 from penstock.funnels.questions import UNITS
+from penstock.funnels.results.schema import ReportQuery
 from penstock.funnels.routes import unit_in_path
 from penstock.funnels.statements.units import Outcome
 from penstock.funnels.units.path import Decision
 from penstock.funnels.units.schema import TraceRecord, UnitsQuery, only_step
 from penstock.funnels.units.trace_reader import trace_of
 from penstock.web.page_routes import slow_page
-from penstock.web.pages.funnel_page import FunnelPage, FunnelPages, row_title
+from penstock.web.pages.funnel_page import FunnelPage, FunnelPages
 from penstock.web.pages.parts import load_part
 from penstock.web.pages.report.panels.quality import QUALITIES
-from penstock.web.pages.schema import FunnelPageQuery, UnitsPageQuery
+from penstock.web.pages.schema import UnitsPageQuery
 from penstock.web.view import View
 
 _CONDITIONS = {
@@ -149,7 +151,7 @@ def _event_in_words(page: FunnelPage, query: UnitsQuery) -> str | None:
 def trace(
     view: View, funnel_id: str, funnel_pages: FunnelPages, funnel_queries: FunnelQueryRunner
 ) -> Response[bytes]:
-    page = funnel_pages.load(funnel_id, view.query(FunnelPageQuery, view.websites))
+    page = funnel_pages.load(funnel_id, view.query(ReportQuery, view.websites))
     unit = unit_in_path(view.request)
 
     def load() -> dict[str, Any]:

@@ -8,9 +8,9 @@ from penstock.funnels.definitions.builtins import trait_of
 from penstock.funnels.definitions.schema import MAX_FILTERS
 from penstock.funnels.drivers import DriverRecord
 from penstock.funnels.questions import DRIVERS
+from penstock.funnels.results.schema import filters_as_text
 from penstock.web.pages.report.panels.context import ReportContext
 from penstock.web.pages.report.panels.scale import scale_of
-from penstock.web.pages.schema import filters_as_text
 
 
 @dataclass(frozen=True, slots=True)

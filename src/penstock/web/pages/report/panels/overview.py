@@ -5,22 +5,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.funnels.definitions.schema import SavedStep
+from penstock.funnels.definitions.titles import row_names, row_title
 from penstock.funnels.outcomes.schema import OutcomesQuery
 from penstock.funnels.periods import ChangeRecord
-from penstock.funnels.queries.schema import DirectReason, GapRecord, NoteCode, ServedFrom
+from penstock.funnels.queries.schema import DirectReason, ServedFrom
 from penstock.funnels.queries.single_flight_cache import NotCached
 from penstock.funnels.questions import TIMING
 from penstock.funnels.results.schema import DiagnosticRecord, ResultsRecord, StepRecord
-from penstock.funnels.results.service import received_no_step
+from penstock.funnels.results.service import relevant_notes
+from penstock.funnels.shown_rates import Parts, ShownRate, bar_parts, final_from_ms, step_share
 from penstock.funnels.verdicts import largest_loss, settled_loss
 from penstock.web.pages.funnel_page import (
     FunnelPage,
     no_window_note,
-    row_names,
-    row_title,
     why_impossible,
 )
-from penstock.web.pages.rates import ShownRate, final_from_ms
 from penstock.web.pages.report.panels.context import ReportContext
 from penstock.web.pages.report.panels.outcomes import Build, build_of
 from penstock.web.pages.report.panels.periods import (
@@ -30,9 +29,6 @@ from penstock.web.pages.report.panels.periods import (
     obstacle_to_compare,
 )
 from penstock.web.pages.report.panels.segments import Segment, segments
-
-Parts = list[tuple[str, float]]
-"""Segments of a bar, for `ui.bar`: kind and share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,18 +149,15 @@ def _bars(
         row = page.definition.steps[step.row]
         names = row_names(row)
         overall = context.query.bars == "overall"
-        first, earlier = (0, steps[:index]) if overall else (max(index - 1, 0), steps[:index][-1:])
-        may_reach = sum(step.pending for step in earlier)
-        dropped = sum(step.dropped_off for step in earlier)
-        excluded = sum(step.excluded for step in earlier)
+        first = 0 if overall else max(index - 1, 0)
         bars.append(
             Bar(
                 step=step,
                 title=page.step_titles[index],
                 row_name=row_title(row),
-                parts=_parts(steps[first].count, step.count, may_reach, dropped, excluded),
-                may_reach=may_reach,
-                from_start=_share(step, rate),
+                parts=bar_parts(steps, index, first),
+                may_reach=sum(step.pending for step in steps[first:index]),
+                from_start=step_share(step, rate),
                 from_previous=step.settled_from_previous
                 if rate.of == "settled"
                 else step.conversion_from_previous,
@@ -194,15 +187,10 @@ def _segment_bar(
     changes = comparison and comparison.cohort_steps(segment.cohort.cohort, rate)
     return SegmentBar(
         segment=segment,
-        share=_share(step, rate),
+        share=step_share(step, rate),
         count=step.settled if rate.of == "settled" else step.count,
         change=changes[index] if changes else None,
     )
-
-
-def _share(step: StepRecord, rate: ShownRate) -> float | None:
-    """Return the share of the units of a rate that reached a step."""
-    return step.settled_from_start if rate.of == "settled" else step.conversion_from_start
 
 
 def _exclusions(later: Sequence[SavedStep]) -> list[str]:
@@ -217,37 +205,9 @@ def _exclusions(later: Sequence[SavedStep]) -> list[str]:
     return reasons
 
 
-def _parts(total: int, reached: int, pending: int, dropped: int, excluded: int) -> Parts:
-    """Return the shares that reached a step, may still reach it, or left before it."""
-    counts = {"reached": reached, "pending": pending, "dropped": dropped, "excluded": excluded}
-    return [(kind, count / total) for kind, count in counts.items()] if total else []
-
-
 def _coverage_notes(context: ReportContext, results: ResultsRecord) -> list[str]:
-    """Return the notes about coverage, without that about pending units, who have their figure.
-
-    Imports into websites that never
-    received an event of the funnel are left out: their rejected lines change nothing here.
-    """
-    page, coverage = context.page, results.coverage
-    elsewhere = [gap.at for gap in coverage.gaps if _is_elsewhere(context, gap)]
-    notes = [
-        note
-        for note, code in zip(coverage.notes, coverage.note_codes, strict=True)
-        if code not in (NoteCode.OPEN_WINDOWS, NoteCode.NO_WINDOW)
-        and not (
-            code in (NoteCode.GAP, NoteCode.DISMISSED_GAP) and any(at in note for at in elsewhere)
-        )
-    ]
+    """Return the notes about coverage, without that about pending units, who have their figure."""
+    page = context.page
+    relevant = relevant_notes(context.runner, context.shared_query, results.coverage)
+    notes = [text for _, text in relevant]
     return notes if page.has_window else [*notes, no_window_note(page.noun())]
-
-
-def _is_elsewhere(context: ReportContext, gap: GapRecord) -> bool:
-    """Whether a finished import belongs to a website that has no events of the funnel."""
-    query = context.shared_query
-    return (
-        gap.kind == "import"
-        and gap.state == "done"
-        and len(query.params.website_ids) > 1
-        and received_no_step(context.runner, query, gap.website_id)
-    )

@@ -16,7 +16,7 @@ from penstock.funnels.periods import (
     StepChangeRecord,
 )
 from penstock.funnels.questions import PERIODS
-from penstock.web.pages.rates import ShownRate
+from penstock.funnels.shown_rates import ShownRate
 from penstock.web.pages.report.panels.context import ReportContext
 
 

@@ -1,12 +1,17 @@
-"""The one rate that pages show for some units, with the units that it counts."""
+"""The one rate that reports show for some units, with the units that it counts, and the bars."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from penstock.base.rates import rate
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
+from penstock.funnels.results.schema import StepRecord
 from penstock.funnels.trends import last_entry_ms
+
+Parts = list[tuple[str, float]]
+"""Segments of a bar: kind and share."""
 
 
 class Figures(Protocol):
@@ -63,3 +68,23 @@ def final_from_ms(runner: FunnelQueryRunner, context: QueryContext, rate: ShownR
         return None
     entry_ms = last_entry_ms(runner, context)
     return None if entry_ms is None else entry_ms + window_s * 1000
+
+
+def step_share(step: StepRecord, rate: ShownRate) -> float | None:
+    """Return the share of the units of a rate that reached a step."""
+    return step.settled_from_start if rate.of == "settled" else step.conversion_from_start
+
+
+def bar_parts(steps: Sequence[StepRecord], index: int, first: int = 0) -> Parts:
+    """Return the shares that reached a step, may still reach it, or left before it.
+
+    index: position of the step. first: position of the step whose units are the whole bar.
+    """
+    total, earlier = steps[first].count, steps[first:index]
+    counts = {
+        "reached": steps[index].count,
+        "pending": sum(step.pending for step in earlier),
+        "dropped": sum(step.dropped_off for step in earlier),
+        "excluded": sum(step.excluded for step in earlier),
+    }
+    return [(kind, count / total) for kind, count in counts.items()] if total else []

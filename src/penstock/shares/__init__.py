@@ -1,0 +1,1 @@
+"""Read-only links to reports, for people without an account."""
