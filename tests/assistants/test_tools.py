@@ -205,6 +205,31 @@ def test_only_figures_leave_until_the_workspace_allows_more(
     assert "Values of plan convert differently." in said
 
 
+def test_names_that_look_like_values_are_shown_and_values_are_not(
+    scene: Scene, assistant: Assistant
+) -> None:
+    """A property may be called `tier = gold`, and a step `plan = pro`."""
+    items = []
+    for number in range(80):
+        own = {"attempt": f"basket{number}", "tier = gold": ZEBRA if number % 2 else OTHER}
+        items.append(scene.item(number, "C", f"person{number}", **own))
+        items += [scene.item(number + 60, "D", f"person{number}", **own)] if number % 2 else []
+    scene.track(items)
+    steps = ({"type": "Event", "value": "C", "name": "plan = pro"}, "D")
+    funnel = scene.attempts(*steps, breakdownProperties=["tier = gold"])
+    share(scene, "figures", "tier")
+    result = assistant.result("ask_funnel", funnelId=funnel, question="verdict")
+    assert ZEBRA not in text_of(result)
+    assert OTHER not in text_of(result)
+    said = [each["text"] for each in json.loads(text_of(result))["data"]["sentences"]]
+    assert said == [
+        "50.0% of 80 settled attempts completed.",
+        "40 attempts were lost on the way from plan = pro to D, mostly with one value of "
+        "tier = gold.",
+        "Values of tier = gold convert differently.",
+    ]
+
+
 def test_a_name_that_is_a_trait_is_shown_only_if_the_trait_is(
     scene: Scene, assistant: Assistant
 ) -> None:
