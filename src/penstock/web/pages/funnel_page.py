@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from markupsafe import Markup
+
 from penstock.accounts.model import Website
 from penstock.base.clock import parse_time
 from penstock.base.errors import Invalid
@@ -60,16 +62,16 @@ def why_impossible(
     context: QueryContext,
     definition: SavedDefinition,
     report: ResultsRecord,
-) -> dict[int, str]:
+) -> dict[int, Markup]:
     """Return why no event can complete some steps, in words, by the index of their row."""
     never = rows_never_received(runner, context, report)
 
-    def words(each: ImpossibleStepRecord) -> str:
+    def words(each: ImpossibleStepRecord) -> Markup:
         row = definition.steps[each.row]
         if each.reason is not ImpossibleReason.NO_EVENTS or row.mode:
-            return each.message.removesuffix(".")
+            return Markup("<bdi>{}</bdi>").format(each.message.removesuffix("."))
         when = "never received" if each.row in never else "not received in this period"
-        return f"{row_title(row)} was {when}"
+        return Markup("<bdi>{}</bdi> was {}").format(row_title(row), when)
 
     return {
         each.row: words(each)

@@ -19,7 +19,7 @@ const ACTIONS = {
 
 on("click", "[data-card]", (button) => {
   const menu = button.closest(".copy-menu");
-  const about = menu.querySelector(".about").textContent.replace(/\s+/g, " ").trim();
+  const about = menu.querySelector(".about").cloneNode(true);
   menu.open = false;
   menu.querySelector("summary").focus();
   ACTIONS[button.dataset.card](menu.closest(".card"), { title: menu.dataset.title, about });

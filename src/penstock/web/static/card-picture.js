@@ -18,14 +18,12 @@ const LOOK_OF_SHAPES = [
 const CLEAR = "rgba(0, 0, 0, 0)";
 const measure = document.createElement("canvas").getContext("2d");
 
-// title, about: the lines above the card.
+// title: the line above the card. about: an element with the line below it.
 export function pictureOf(card, { title, about }) {
   const head = document.createElement("div");
   head.className = "picture-head";
-  head.append(
-    Object.assign(document.createElement("strong"), { textContent: title }),
-    Object.assign(document.createElement("p"), { className: "soft small", textContent: about }),
-  );
+  head.append(Object.assign(document.createElement("strong"), { textContent: title }));
+  head.append(Object.assign(about, { className: "soft small", hidden: false }));
   card.classList.add("as-picture");
   card.prepend(head);
   try {

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from markupsafe import Markup
+
 from penstock.funnels.definitions.schema import SavedStep
 from penstock.funnels.definitions.titles import row_names, row_title
 from penstock.funnels.outcomes.schema import OutcomesQuery
@@ -73,7 +75,7 @@ class Bar:
     settled_loss: int
     diagnostics: Sequence[DiagnosticRecord]
     excluded_by: Sequence[str]
-    impossible: str | None
+    impossible: Markup | None
     change: ChangeRecord | None
     segments: Sequence[SegmentBar]
 
