@@ -74,8 +74,11 @@ def calls_of(scene: Scene, funnel: str) -> dict[str, dict[str, Json]]:
     receipt = scene.server_event(
         5 * DAY_S, "A", visitorId=PERSON, properties={"attempt": "basket", "plan": ZEBRA}
     )
+    filters = [{"property": "country", "operator": "is_set"}]
+    form = {"name": f"Those with {ZEBRA}", "filters": filters}
+    segment = body_of(scene.client.post("/api/segments", json=form), 201)["id"]
     questions: dict[str, Json] = {
-        "results": {**later, "filters": [{"property": "country", "operator": "is_set"}]},
+        "results": {**later, "filters": filters, "segment": segment},
         "units": {"outcome": "droppedOff", "pageSize": 5},
         "explain": {"eventId": receipt["eventId"]},
         "trend": {**later, "interval": "hour", "breakdown": ["plan"], "cohort": {"plan": ZEBRA}},

@@ -100,6 +100,8 @@ class ContentsFilter:
                 return "".join(map(self._phrase, record["phrases"]))
             case "summary" if isinstance(of, str) and not self.shows(of):
                 return None
+            case "segment" if isinstance(value, dict) and self._shared.level is Contents.FIGURES:
+                return {**value, "name": None}  # people name segments by values
             case "person" if not self._may_name_people:
                 return None
         return self.apply(value)
