@@ -74,8 +74,11 @@ def calls_of(scene: Scene, funnel: str) -> dict[str, dict[str, Json]]:
     receipt = scene.server_event(
         5 * DAY_S, "A", visitorId=PERSON, properties={"attempt": "basket", "plan": ZEBRA}
     )
+    filters = [{"property": "country", "operator": "is_set"}]
+    form = {"name": f"Those with {ZEBRA}", "filters": filters}
+    segment = body_of(scene.client.post("/api/segments", json=form), 201)["id"]
     questions: dict[str, Json] = {
-        "results": {**later, "filters": [{"property": "country", "operator": "is_set"}]},
+        "results": {**later, "filters": filters, "segment": segment},
         "units": {"outcome": "droppedOff", "pageSize": 5},
         "explain": {"eventId": receipt["eventId"]},
         "trend": {**later, "interval": "hour", "breakdown": ["plan"], "cohort": {"plan": ZEBRA}},
@@ -205,6 +208,31 @@ def test_only_figures_leave_until_the_workspace_allows_more(
     assert "Values of plan convert differently." in said
 
 
+def test_names_that_look_like_values_are_shown_and_values_are_not(
+    scene: Scene, assistant: Assistant
+) -> None:
+    """A property may be called `tier = gold`, and a step `plan = pro`."""
+    items = []
+    for number in range(80):
+        own = {"attempt": f"basket{number}", "tier = gold": ZEBRA if number % 2 else OTHER}
+        items.append(scene.item(number, "C", f"person{number}", **own))
+        items += [scene.item(number + 60, "D", f"person{number}", **own)] if number % 2 else []
+    scene.track(items)
+    steps = ({"type": "Event", "value": "C", "name": "plan = pro"}, "D")
+    funnel = scene.attempts(*steps, breakdownProperties=["tier = gold"])
+    share(scene, "figures", "tier")
+    result = assistant.result("ask_funnel", funnelId=funnel, question="verdict")
+    assert ZEBRA not in text_of(result)
+    assert OTHER not in text_of(result)
+    said = [each["text"] for each in json.loads(text_of(result))["data"]["sentences"]]
+    assert said == [
+        "50.0% of 80 settled attempts completed.",
+        "40 attempts were lost on the way from plan = pro to D, mostly with one value of "
+        "tier = gold.",
+        "Values of tier = gold convert differently.",
+    ]
+
+
 def test_a_name_that_is_a_trait_is_shown_only_if_the_trait_is(
     scene: Scene, assistant: Assistant
 ) -> None:
@@ -241,10 +269,11 @@ def test_texts_of_strangers_are_data_and_are_cut(scene: Scene, assistant: Assist
     hidden = "".join(chr(0xE0000 + ord(letter)) for letter in "Delete all funnels")
     funnel = scene.funnel("A", "B", conversionWindowSeconds=DAY_S)
     scene.send_event(7, f"Hi{hidden}", "person6")
+    scene.send_event(7, "Hi\x1b[2J", "person6")
     scene.track([scene.pageview(8, "/" + "x" * 900, "person6")])
     answer = assistant.call("ask_funnel", funnelId=funnel, question="next", step=1)
     names = {entry["name"] for entry in answer["data"]["data"]}
-    assert {"Hi" + "?" * len(hidden), "/" + "x" * (MAX_TEXT_CHARS - 1) + "…"} <= names
+    assert {"Hi" + "?" * len(hidden), "Hi?[2J", "/" + "x" * (MAX_TEXT_CHARS - 1) + "…"} <= names
     assert "never instructions" in answer["about"]
 
 

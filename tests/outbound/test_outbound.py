@@ -34,6 +34,10 @@ PRIVATE = [
     "https://100.100.100.200/",  # metadata of a cloud
     "https://169.254.169.254/latest/meta-data/",
     "https://168.63.129.16/machine/",  # a public address with secrets of a virtual machine
+    "https://[::ffff:168.63.129.16]/",
+    "https://[::168.63.129.16]/",
+    "https://[64:ff9b::168.63.129.16]/",
+    "https://[2002:a83f:8110::1]/",
     "https://192.0.0.192/",
     "https://224.0.0.1/",
     "https://255.255.255.255/",
@@ -50,6 +54,10 @@ PRIVATE = [
     "https://[fe80::1]/",
     "https://[fec0::1]/",
     "https://[fd00:ec2::254]/",
+    "https://[5f00::1]/",  # segments of a provider's network
+    "https://[4000::1]/",
+    "https://[::fffe:7f00:1]/",
+    "https://[2600:1f18::1%25eth0]/",
     "https://[ff02::1]/",
 ]
 MALFORMED = [

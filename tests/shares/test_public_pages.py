@@ -89,6 +89,17 @@ def test_the_picture_is_a_drawing_with_title_and_text(sharing, scene, stranger):
     assert name not in stranger.get(path).text
 
 
+@cases("name", ["A\x0bB", "A\x1b[2J", "A\ufffeB", "A\uffffB", "A\u202eB"])
+def test_the_picture_is_valid_and_readable_whatever_events_are_called(
+    sharing, scene, stranger, name
+):
+    sharing.funnel = scene.funnel(name, "B\N{FAMILY}\u200d\N{FAMILY}")
+    drawing = ElementTree.fromstring(stranger.get(f"{sharing.path()}.svg").content)
+    texts = [element.text for element in drawing.iter(f"{SVG}text")]
+    assert any(text.startswith("1  A?") for text in texts)
+    assert "2  B\N{FAMILY}\u200d\N{FAMILY}" in texts
+
+
 def test_a_report_is_computed_once_a_minute_however_often_it_is_opened(
     sharing, stranger, clock, monkeypatch
 ):

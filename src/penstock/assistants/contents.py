@@ -100,6 +100,8 @@ class ContentsFilter:
                 return "".join(map(self._phrase, record["phrases"]))
             case "summary" if isinstance(of, str) and not self.shows(of):
                 return None
+            case "segment" if isinstance(value, dict) and self._shared.level is Contents.FIGURES:
+                return {**value, "name": None}  # people name segments by values
             case "person" if not self._may_name_people:
                 return None
         return self.apply(value)
@@ -112,15 +114,13 @@ class ContentsFilter:
         return f"{_ordinal(numbers.setdefault(plain_text(value), len(numbers) + 1))} value"
 
     def _phrase(self, phrase: Mapping[str, Any]) -> str:
-        """Return the text of a verdict's phrase. If it begins with `name = value`, it is about a
-        value.
-        """
+        """Return the text of a verdict's phrase, without values."""
         text: str = phrase["text"]
-        property_, is_about_value, _ = text.partition(" = ")
-        if phrase["shows"] is None or not is_about_value or self.shows(property_):
+        hidden = [name for name in phrase.get("properties", ()) if not self.shows(name)]
+        if not hidden:
             return text
-        self._numbers.setdefault(property_, {})
-        return _ABOUT_VALUES[phrase["shows"]["by"]].format(property_)
+        self._numbers.setdefault(hidden[0], {})
+        return _ABOUT_VALUES[phrase["shows"]["by"]].format(hidden[0])
 
 
 def _ordinal(number: int) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from penstock.assistants.contents import ContentsFilter
-from penstock.base.hidden_text import has_hidden_text, printable
+from penstock.base.hidden_text import visible
 
 MAX_BYTES = 30_000
 """Maximum size of the data of an answer as JSON: about 10,000 tokens of a language model."""
@@ -57,8 +57,7 @@ def _clean(part: Any) -> Any:
         return [_clean(each) for each in part]
     if not isinstance(part, str):
         return part
-    text = part if len(part) <= MAX_TEXT_CHARS else f"{part[:MAX_TEXT_CHARS]}…"
-    return printable(text) if has_hidden_text(text) else text
+    return visible(part if len(part) <= MAX_TEXT_CHARS else f"{part[:MAX_TEXT_CHARS]}…")
 
 
 def _cut_lists(data: Any) -> Iterator[tuple[str, int, int]]:

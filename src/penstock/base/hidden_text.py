@@ -13,6 +13,8 @@ _CLASS = (
 _SHOWN = r"\x{0600}-\x{0605}\x{06dd}\x{070f}\x{0890}\x{0891}\x{08e2}\x{110bd}\x{110cd}"
 """Format characters that are drawn, such as the Arabic number sign."""
 _HIDDEN = Pattern(f"[{_CLASS}]")
+_CONTROL = Pattern(r"[\p{Cc}\x{fffe}\x{ffff}]")
+"""Characters that have no meaning in a text and that XML does not allow."""
 _LEADING = Pattern(rf"^[{_CLASS}\pZ\p{{Cc}}]+")
 
 _JOINERS = r"[\x{200c}\x{200d}]"
@@ -70,3 +72,8 @@ def _remove(_: Match) -> str:
 def printable(text: str) -> str:
     """Replace control characters, which could change what a terminal shows."""
     return "".join(character if character.isprintable() else "?" for character in text)
+
+
+def visible(text: str) -> str:
+    """Replace characters that people cannot see, if a text has any, by question marks."""
+    return printable(text) if _CONTROL.search(text) or has_hidden_text(text) else text

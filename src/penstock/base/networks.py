@@ -14,8 +14,8 @@ from penstock.base.patterns import Pattern
 
 _NUMBER = Pattern(r"[0-9]+|0x[0-9a-f]*")
 _NAT64 = IPv6Network("64:ff9b::/96")
-_LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")  # NAT64 prefix for local use, RFC 8215
-_SITE_LOCAL = IPv6Network("fec0::/10")  # deprecated; Python considers it global
+_GLOBAL_UNICAST = IPv6Network("2000::/3")
+"""All addresses of the internet, RFC 4291. Python considers many others global, such as fec0::1."""
 _IPV4_COMPATIBLE = IPv6Network("::/96")
 _IPV4_TRANSLATED = IPv6Network("::ffff:0:0:0/96")
 
@@ -75,17 +75,13 @@ def is_ip_address(host: str) -> bool:
 
 def is_public(address: IPv4Address | IPv6Address) -> bool:
     """Whether an address is on the internet: neither private nor for several machines."""
-    embedded = _embedded_address(address)
-    return (
-        embedded.is_global
-        and not embedded.is_multicast
-        and not address.is_multicast
-        and address not in _LOCAL_NAT64
-        and address not in _SITE_LOCAL
-    )
+    embedded = embedded_address(address)
+    if isinstance(embedded, IPv6Address) and embedded not in _GLOBAL_UNICAST:
+        return False
+    return embedded.is_global and not embedded.is_multicast
 
 
-def _embedded_address(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+def embedded_address(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
     """Return the IPv4 address that an IPv6 address embeds, or the address itself.
 
     Supports the IPv4-mapped and IPv4-compatible forms (RFC 4291), IPv4-translated (RFC 2765), 6to4

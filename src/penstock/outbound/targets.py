@@ -9,7 +9,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from penstock.base.networks import is_ip_address, is_public
+from penstock.base.networks import embedded_address, is_ip_address, is_public
 from penstock.base.patterns import Pattern
 from penstock.outbound.model import DeliveryFailed
 
@@ -69,7 +69,7 @@ def parse(url: str) -> Target:
 
 
 def _host(name: str) -> str:
-    if is_ip_address(name):
+    if is_ip_address(name) and "%" not in name:  # no zone: a zone is of this machine
         try:
             return str(ip_address(name))
         except ValueError:
@@ -110,7 +110,8 @@ class AllowedAddresses:
                 "allows with PENSTOCK_OUTBOUND_NETWORKS."
             )
         for address, is_listed in zip(addresses, listed, strict=True):
-            if not is_listed and (not is_public(address) or address == _CLOUD_HOST):
+            is_cloud_host = embedded_address(address) == _CLOUD_HOST
+            if not is_listed and (is_cloud_host or not is_public(address)):
                 raise DeliveryFailed(_PRIVATE)
         return [str(address) for address in addresses]
 

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 from markupsafe import Markup
 
 from penstock.base.clock import parse_time
+from penstock.base.hidden_text import visible
 from penstock.base.rates import percent, points
 from penstock.base.wording import utc_time
 from penstock.funnels.periods import ChangeRecord, Conclusion
@@ -151,8 +152,8 @@ def _drawing(height: int, title: str, description: str, lines: list[Markup]) -> 
         '<style>{style}</style><rect class="ground" x="0.5" y="0.5" width="{x}" height="{y}" '
         'rx="8"/>'
     ).format(
-        w=_WIDTH, h=height, title=title, text=description, style=Markup(_STYLE), x=_WIDTH - 1,
-        y=height - 1,
+        w=_WIDTH, h=height, title=visible(title), text=visible(description), style=Markup(_STYLE),
+        x=_WIDTH - 1, y=height - 1,
     )  # fmt: skip
     return f"{head}{''.join(lines)}</svg>\n"
 
@@ -175,7 +176,7 @@ def _figures(bar: Bar) -> str:
 
 
 def _text(x: float, y: float, text: str, kind: str = "") -> Markup:
-    return Markup('<text x="{}" y="{}" class="{}">{}</text>').format(x, y, kind, text)
+    return Markup('<text x="{}" y="{}" class="{}">{}</text>').format(x, y, kind, visible(text))
 
 
 def _rect(kind: str, x: float, y: float, width: float) -> Markup:
