@@ -41,6 +41,9 @@ EXPORTS_OF_ALL = {
     ("get", "/api/exports/members"),
     ("get", "/api/personal-data"),
     ("get", "/api/settings/audit-log"),
+    ("get", "/api/webhooks"),
+    ("get", "/api/webhooks/{webhook_id}"),
+    ("get", "/api/webhooks/{webhook_id}/deliveries"),
 }
 """Operations that a viewer may not call although they only read. Source: docs/sharing.md."""
 ON_THEIR_WAY = {

@@ -24,7 +24,7 @@ _BATCH = 100
 
 
 class LoadedShop(Shop):
-    """A shop whose units enter at a rate. The service is a process of its own."""
+    """A shop whose units enter at a rate. The service is a separate process."""
 
     def serve(self) -> Served:
         key = getattr(self, "key", None)

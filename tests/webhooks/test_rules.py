@@ -161,6 +161,7 @@ def test_a_slow_receiver_does_not_delay_another(shop: Shop, inbox: Receiver) -> 
         assert monotonic() - before_s < 6
 
 
+@pytest.mark.slow("waits for a deletion")
 def test_the_deletion_of_a_person_deletes_the_messages_that_wait(
     shop: Shop, inbox: Receiver, services: Services
 ) -> None:

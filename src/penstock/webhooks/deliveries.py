@@ -1,7 +1,7 @@
 """Sends the messages of each webhook in order, one request at a time.
 
-A webhook is leased while it is sent, so that no other node sends it. What a request contains is
-saved before it is sent: if the process dies, the same request is sent again.
+A webhook is leased while it is sent, so that no other node sends it. The size of a
+request is saved before it is sent: if the process dies, the same request is sent again.
 """
 
 from collections import Counter

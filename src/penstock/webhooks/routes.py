@@ -4,6 +4,7 @@ from penstock.accounts.model import Caller
 from penstock.base.paging import Listing
 from penstock.http.handlers import route
 from penstock.http.schema import PageQuery
+from penstock.http.scopes import KeyScope
 from penstock.webhooks.schema import (
     DeliveryRecord,
     NewUnitWebhookRecord,
@@ -17,6 +18,8 @@ from penstock.webhooks.service import WebhookService
 
 _ALL = "/api/webhooks"
 _ONE = "/api/webhooks/{webhook_id:str}"
+_SCOPES = (KeyScope.MANAGE,)
+"""Also for reading, because URLs and responses of receivers may contain secrets."""
 
 
 @route("POST", _ALL, "Create a webhook", tag="webhooks")
@@ -31,7 +34,7 @@ def create_webhook(
     return webhooks.create(caller, webhook)
 
 
-@route("GET", _ALL, "Webhooks", tag="webhooks")
+@route("GET", _ALL, "Webhooks", scopes=_SCOPES, tag="webhooks")
 def list_webhooks(
     caller: Caller, webhooks: WebhookService, query: PageQuery
 ) -> Listing[UnitWebhookRecord]:
@@ -39,7 +42,7 @@ def list_webhooks(
     return webhooks.page(caller.workspace_id, query.pagination)
 
 
-@route("GET", _ONE, "A webhook", tag="webhooks")
+@route("GET", _ONE, "A webhook", scopes=_SCOPES, tag="webhooks")
 def read_webhook(caller: Caller, webhooks: WebhookService, webhook_id: str) -> UnitWebhookRecord:
     return webhooks.get(caller.workspace_id, webhook_id)
 
@@ -95,7 +98,7 @@ async def test_webhook(caller: Caller, webhooks: WebhookService, webhook_id: str
     return DeliveryRecord.from_delivery(await webhooks.test(caller, webhook_id))
 
 
-@route("GET", f"{_ONE}/deliveries", "Deliveries of a webhook", tag="webhooks")
+@route("GET", f"{_ONE}/deliveries", "Deliveries of a webhook", scopes=_SCOPES, tag="webhooks")
 def list_webhook_deliveries(
     caller: Caller, webhooks: WebhookService, webhook_id: str, query: PageQuery
 ) -> Listing[DeliveryRecord]:
