@@ -69,6 +69,27 @@ def test_only_the_chosen_types_and_the_allowed_properties_are_sent(
     assert (message["type"], message["data"]["cohort"]) == ("completed", {})
 
 
+def test_what_waits_is_sent_only_as_far_as_the_workspace_shares_it_by_then(
+    shop: Shop, inbox: Receiver, clock: ShiftedClock
+) -> None:
+    shop.share("units", "plan")
+    hook = shop.hook(inbox.url, "entered")
+    shop.is_watching(hook)
+    inbox.statuses = [500, 500]
+    shop.scene.story("1/A", plan="pro")
+    eventually(lambda: shop.read(hook)["failures"] == 1)
+    shop.share("units")
+    clock.advance(seconds=6)
+    eventually(lambda: shop.read(hook)["failures"] == 2)
+    shop.share("figures")
+    clock.advance(seconds=31)
+    eventually(lambda: shop.read(hook)["problem"])
+    shop.share("units")
+    eventually(lambda: inbox.messages)
+    assert ["pro" in body for body in inbox.bodies] == [True, False, False]
+    assert inbox.messages[0]["data"]["cohort"] == {}
+
+
 def test_time_makes_messages_before_and_after_the_window_ends(
     shop: Shop, inbox: Receiver, clock: ShiftedClock
 ) -> None:

@@ -18,7 +18,7 @@ from anyio import to_thread
 from penstock.accounts.workspace.model import Contents
 from penstock.accounts.workspace.service import WorkspaceService
 from penstock.base.errors import StoreUnavailable
-from penstock.base.ids import new_id
+from penstock.base.ids import WorkspaceId, new_id
 from penstock.base.metrics import counter
 from penstock.base.worker import Worker
 from penstock.core import Core
@@ -26,6 +26,7 @@ from penstock.metadb.secret_box import SecretBox
 from penstock.outbound.model import DeliveryFailed
 from penstock.outbound.sender import Outbound, signed_headers
 from penstock.webhooks import store
+from penstock.webhooks.messages import request_of
 from penstock.webhooks.model import (
     MAX_MESSAGES,
     RETRIED_MS,
@@ -66,7 +67,8 @@ class Deliverer:
         self._lease, self._has_ended_leases = new_id("lse", core.clock()), False
         self._state = Lock()  # guards the fields below
         self._senders: dict[str, Thread] = {}  # by webhook
-        self._used = Counter[tuple[str, bool]]()  # senders by workspace, and whether they are slow
+        # Senders by workspace, and whether they are slow.
+        self._used = Counter[tuple[WorkspaceId, bool]]()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -109,7 +111,7 @@ class Deliverer:
             self._senders[webhook.id] = sender
         sender.start()
 
-    def _has_room(self, workspace_id: str, is_slow: bool) -> bool:
+    def _has_room(self, workspace_id: WorkspaceId, is_slow: bool) -> bool:
         used, own = self._used, self._used[workspace_id, True] + self._used[workspace_id, False]
         if used.total() >= _SENDERS or own >= _SENDERS_PER_WORKSPACE:
             return False
@@ -118,12 +120,16 @@ class Deliverer:
             all_slow < _SENDERS // 2 and used[workspace_id, True] < _SENDERS_PER_WORKSPACE // 2
         )
 
-    def _send_all(self, webhook_id: str, key: tuple[str, bool]) -> None:
+    def _send_all(self, webhook_id: str, key: tuple[WorkspaceId, bool]) -> None:
         """Send messages until none wait, a delivery fails, or it is another webhook's turn."""
         until_ms = self._clock.elapsed_ms() + _TURN_MS
         try:
             while not self.worker.is_stopping and self._clock.elapsed_ms() < until_ms:
-                if (claimed := self._claim(webhook_id)) is None or not self._send(*claimed):
+                shared = self._workspaces.shared_contents(key[0])  # may have changed meanwhile
+                if shared.level is not Contents.UNITS:
+                    break
+                claimed = self._claim(webhook_id)
+                if claimed is None or not self._send(*claimed, shared.properties):
                     break
             with self._database.write() as db:
                 store.settle(db, webhook_id, self._lease, leased_until=0)
@@ -150,9 +156,14 @@ class Deliverer:
                 store.settle(db, webhook_id, self._lease, batch=len(messages))
         return (webhook, messages) if messages else None
 
-    def _send(self, webhook: Webhook, messages: Sequence[WaitingMessage]) -> bool:
-        """Send one request and save its result. Returns whether it was accepted."""
-        body = f"[{','.join(message.body for message in messages)}]".encode()
+    def _send(
+        self, webhook: Webhook, messages: Sequence[WaitingMessage], properties: Sequence[str]
+    ) -> bool:
+        """Send one request and save its result. Returns whether it was accepted.
+
+        properties: those whose values may be sent.
+        """
+        body = request_of((message.body for message in messages), properties)
         ids = " ".join(message.id for message in messages)
         request_id = "req_" + blake2b(ids.encode(), digest_size=13).hexdigest()
         delivery = self.post(webhook, request_id, body, len(messages))

@@ -1,8 +1,10 @@
 """Makes messages of a unit's outcome now, and of what a webhook has said before. No I/O."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
+
+from msgspec import json
 
 from penstock.base.clock import iso
 from penstock.base.ids import new_id
@@ -150,7 +152,19 @@ def _contents(rules: Rules, outcome: UnitOutcome | None) -> Mapping[str, object]
     }
 
 
+def request_of(bodies: Iterable[str], properties: Sequence[str]) -> bytes:
+    """Return the body of a request with messages that waited.
+
+    properties: those whose values may be sent by now.
+    """
+    messages = [json.decode(body) for body in bodies]
+    for message in messages:
+        if "cohort" in message["data"]:
+            message["data"]["cohort"] = _shared(message["data"]["cohort"], properties)
+    return json.encode(messages)
+
+
 def _shared(
-    values: Mapping[str, Scalar | None], properties: tuple[str, ...]
+    values: Mapping[str, Scalar | None], properties: Sequence[str]
 ) -> Mapping[str, Scalar | None]:
     return {name: value for name, value in values.items() if name in properties}
