@@ -3,6 +3,7 @@
 import smtplib
 import ssl
 from email.message import EmailMessage
+from email.policy import default
 from email.utils import formatdate, make_msgid
 from urllib.parse import unquote, urlsplit
 
@@ -10,6 +11,8 @@ from penstock.accounts.mail.model import Mail
 from penstock.settings.people import SMTP_PORTS
 
 _TIMEOUT_S = 10.0
+_POLICY = default.clone(max_line_length=900)
+"""Python would encode a long URL in a header if it folded the header, and no program reads that."""
 
 
 class SmtpServer:
@@ -59,10 +62,16 @@ class SmtpServer:
         return connection
 
     def _message(self, mail: Mail, now_ms: int) -> EmailMessage:
-        message = EmailMessage()  # rejects line breaks in headers
+        message = EmailMessage(_POLICY)  # rejects line breaks in headers
         message["From"], message["To"], message["Subject"] = self._sender, mail.to, mail.subject
         message["Date"] = formatdate(now_ms / 1000)
         message["Message-ID"] = make_msgid(domain=self._sender.rpartition("@")[2].strip("<> "))
         message["Auto-Submitted"] = "auto-generated"
+        if mail.unsubscribe_url is not None:
+            message["List-Unsubscribe"] = f"<{mail.unsubscribe_url}>"
+            if mail.unsubscribe_url.startswith("https:"):  # Source: RFC 8058, section 3.1
+                message["List-Unsubscribe-Post"] = "List-Unsubscribe=One-Click"
         message.set_content(mail.text)
+        if mail.html is not None:
+            message.add_alternative(mail.html, subtype="html")
         return message
