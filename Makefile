@@ -151,6 +151,10 @@ replay: $(DEV) ## Check alerts for each hour of 90 days of the demo, and print a
 	@scripts/setup tests
 	$(PYTEST) -s tests/alerts/test_replay.py $(ARGS)
 
+.PHONY: forecast-sets
+forecast-sets: $(DEV) ## Print how forecasts of ten sets of events did, replayed on 120 days each
+	@$(BIN)/python -m tests.funnels.forecast_sets
+
 .PHONY: browsers
 browsers: $(DEV) ## Test /t.js with EVENTS=10000 events in Chromium, and in Firefox and WebKit, which it installs
 	@scripts/setup tests

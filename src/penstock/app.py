@@ -14,6 +14,8 @@ from sqlalchemy import Connection
 from penstock.accounts import plugin as accounts_room
 from penstock.activity import plugin as activity_room
 from penstock.alerts import plugin as alerts_room
+from penstock.annotations import plugin as annotations_room
+from penstock.assistants import plugin as assistants_room
 from penstock.backup import plugin as backup_room
 from penstock.base.attempts import Attempts
 from penstock.base.clock import Clock, system_clock
@@ -72,7 +74,9 @@ ROOMS: tuple[type[Room], ...] = (
     catalogue_room.CatalogueRoom,
     activity_room.ActivityRoom,
     links_room.LinksRoom,
+    assistants_room.AssistantsRoom,
     exports_room.ExportsRoom,
+    annotations_room.AnnotationsRoom,
     alerts_room.AlertsRoom,
     backup_room.BackupRoom,
     web_room.WebRoom,
@@ -172,11 +176,12 @@ def build_services(
     )
     alerts = alerts_room.build(core, accounts, events, funnels, catalogue, outbound.outbound, box)
     exports = exports_room.build(core, accounts, wait_until_shipped=wait_until_shipped)
+    annotations = annotations_room.build(core, accounts, funnels)
     backup = backup_room.build(core, events)
     edge = edge_room.build(core)
     rooms: list[Room] = [
         *(edge, nodes, accounts, events, providers, segment, funnels, catalogue, activity),
-        *(links, disk, outbound, jobs, exports, alerts, backup),
+        *(links, disk, outbound, jobs, exports, annotations, alerts, backup),
     ]
     health = health_room.build(
         core,
@@ -186,7 +191,7 @@ def build_services(
         outcomes=funnels.outcome_worker.state,
         missing=events.losses.state,
     )
-    return Services(core, [health, *rooms, web_room.WebRoom()])
+    return Services(core, [health, *rooms, assistants_room.AssistantsRoom(), web_room.WebRoom()])
 
 
 def build_app(services: Services) -> EdgeLayer:

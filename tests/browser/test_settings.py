@@ -142,7 +142,7 @@ def test_the_workspace_is_renamed_and_an_empty_name_is_an_error_at_its_field(
     signed_in, account, watch
 ):
     signed_in.goto("/settings/workspace")
-    name = signed_in.get_by_label("Name")
+    name = signed_in.get_by_label("Name", exact=True)
     expect(name).to_have_value("Acme")
     name.fill("")
     signed_in.get_by_role("button", name="Rename").click()

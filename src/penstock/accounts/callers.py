@@ -8,15 +8,15 @@ own origin if the browser sends an `Origin`.
 from anyio import to_thread
 
 from penstock.accounts.keys.service import KeyService, wrong_website_of_key
-from penstock.accounts.model import Caller, CurrentUser
+from penstock.accounts.model import Caller, CurrentUser, Role
 from penstock.accounts.origins import require_same_origin
 from penstock.accounts.service import AccountService
 from penstock.accounts.session_cookies import session_token
 from penstock.base.errors import Forbidden, Unauthorized, UnsupportedMedia
 from penstock.base.wording import listed
 from penstock.http.bodies import require_json
-from penstock.http.openapi import description_of, scopes_of
-from penstock.http.requests import AnyRequest, media_type_of
+from penstock.http.openapi import description_of, is_open_to_viewers, scopes_of
+from penstock.http.requests import AnyRequest, media_type_of, path_of
 from penstock.http.scopes import require_scope
 from penstock.settings import Settings
 
@@ -85,11 +85,25 @@ def _require_rights(request: AnyRequest, caller: Caller) -> None:
         raise wrong_website_of_key(caller.website_id)
 
 
+def _require_role(request: AnyRequest, role: Role) -> None:
+    """Raise `Forbidden` if the user is a viewer and the route changes something."""
+    description = description_of(request.route_handler)
+    if role is Role.VIEWER and not is_open_to_viewers(
+        path_of(request), description, request.method
+    ):
+        raise Forbidden(
+            "Your role in this workspace is viewer: you can read its reports and lists, and change "
+            "nothing. Ask an owner to make you a member, under Settings, Members.",
+            code="viewer_role",
+        )
+
+
 async def _session(
     request: AnyRequest, accounts: AccountService, settings: Settings
 ) -> CurrentUser:
     require_same_origin(request, settings)
     current_user = await to_thread.run_sync(accounts.session, session_token(request) or "")
+    _require_role(request, current_user.role)
     upload_media_types = request.route_handler.opt.get(UPLOAD_MEDIA_TYPES, ())
     if _has_body(request) and media_type_of(request) not in upload_media_types:
         if upload_media_types:

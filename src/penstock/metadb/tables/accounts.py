@@ -102,7 +102,7 @@ memberships = Table(
     metadata,
     Column("workspace_id", Text, ForeignKey("workspaces.id"), primary_key=True),
     Column("user_id", Text, ForeignKey("users.id"), primary_key=True, index=True),
-    required("role", Text, comment="owner or member"),
+    required("role", Text, comment="owner, member or viewer"),
     required("created_at", BigInteger),
 )
 
@@ -170,7 +170,7 @@ invitations = Table(
     Column("id", Text, primary_key=True),
     workspace_id(),
     required("email", Text, comment="lower case"),
-    required("role", Text, comment="owner or member"),
+    required("role", Text, comment="owner, member or viewer"),
     required("token_hash", LargeBinary, unique=True, comment="SHA-256 of the token in the URL"),
     Column(
         "mailed_token_hash",
