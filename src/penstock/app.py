@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 
 from penstock.accounts import plugin as accounts_room
 from penstock.activity import plugin as activity_room
+from penstock.alerts.digests import plugin as digests_room
 from penstock.backup import plugin as backup_room
 from penstock.base.attempts import Attempts
 from penstock.base.clock import Clock, system_clock
@@ -70,6 +71,7 @@ ROOMS: tuple[type[Room], ...] = (
     activity_room.ActivityRoom,
     links_room.LinksRoom,
     exports_room.ExportsRoom,
+    digests_room.DigestsRoom,
     backup_room.BackupRoom,
     web_room.WebRoom,
 )
@@ -166,11 +168,12 @@ def build_services(
         read_lost_events=events.quarantine.lost_on_devices,
     )
     exports = exports_room.build(core, accounts, wait_until_shipped=wait_until_shipped)
+    digests = digests_room.build(core, accounts, funnels, box)
     backup = backup_room.build(core, events)
     edge = edge_room.build(core)
     rooms: list[Room] = [
         *(edge, nodes, accounts, events, providers, segment, funnels, catalogue, activity),
-        *(links, disk, jobs, exports, backup),
+        *(links, disk, jobs, exports, digests, backup),
     ]
     health = health_room.build(
         core,

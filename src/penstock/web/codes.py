@@ -121,6 +121,7 @@ already_member          409 A member of the workspace already has this email add
 last_owner              409 A workspace needs an owner. Make another member an owner first.
 mail_not_set_up         409 Email is not set up, so Penstock cannot send a link. For a new
   password, its operator can run penstock reset-password.
+email_not_confirmed     409 Confirm your email address first: the dashboard offers a link.
 email_confirmed         409 Your email address is already confirmed.
 second_factor_on        409 The second factor is already on. Turn it off first.
 second_factor_off       409 The user has no second factor.
@@ -237,6 +238,7 @@ alias_differs           - A field and its alias have different values; send one 
 given_twice             - The same value is sent in two places; send it in one.
 not_for_type            - Items of this type do not have the field.
 needs_manage            - Lines of type stored need a key with the permission manage.
+unknown_funnel          - This workspace has no such funnel.
 unknown_website         - There is no such website.
 not_a_time              - The value is not an ISO 8601 time with an offset, nor epoch milliseconds.
 before_1970             - Times before 1970 are not accepted.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import structlog
 
 from penstock.accounts.mail.model import Mail
-from penstock.accounts.mail.smtp import SmtpServer
+from penstock.accounts.mail.smtp import SmtpServer, UnclearResult
 from penstock.base.clock import Clock
 from penstock.base.errors import StoreUnavailable
 from penstock.base.worker import Worker
@@ -33,6 +33,14 @@ class _QueuedMail:
     due_ms: int
     mail: Mail | None = None
     failures: int = 0
+
+
+class MailNotSent(Exception):
+    """The server did not accept an email. is_final: whether it never will."""
+
+    def __init__(self, *, is_final: bool) -> None:
+        super().__init__()
+        self.is_final = is_final
 
 
 class Mailer:
@@ -63,6 +71,19 @@ class Mailer:
         self._queue.append(_QueuedMail(compose, self._clock.elapsed_ms()))
         self.worker.wake()
         return True
+
+    def send(self, mail: Mail) -> None:
+        """Send an email at once, for callers that keep it until it is sent. Blocks.
+
+        Raises `MailNotSent` if the server has certainly not accepted it.
+        """
+        assert self._server is not None
+        try:
+            self._server.send(mail, self._clock())
+        except UnclearResult:
+            log.warning("mail_unclear")
+        except (OSError, smtplib.SMTPException) as error:
+            raise MailNotSent(is_final=_is_final(error)) from error
 
     def _send_due(self) -> float | None:
         """Send all emails that are due. Returns the seconds until the next email is due; None if

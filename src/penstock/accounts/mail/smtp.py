@@ -15,6 +15,10 @@ _POLICY = default.clone(max_line_length=900)
 """Python would encode a long URL in a header if it folded the header, and no program reads that."""
 
 
+class UnclearResult(smtplib.SMTPException):
+    """The connection was lost while the server may have accepted the email."""
+
+
 class SmtpServer:
     """Sends emails, each over a separate connection."""
 
@@ -29,12 +33,15 @@ class SmtpServer:
     def send(self, mail: Mail, now_ms: int) -> None:
         """Send an email. Blocks for a few ten-second timeouts at most.
 
-        Raises `OSError` or `smtplib.SMTPException`.
+        Raises `OSError` or `smtplib.SMTPException`, of which `UnclearResult` is one.
         """
         with self._connection() as connection:
             if self._user:
                 connection.login(self._user, self._password)
-            connection.send_message(self._message(mail, now_ms))
+            try:
+                connection.send_message(self._message(mail, now_ms))
+            except (TimeoutError, smtplib.SMTPServerDisconnected) as error:
+                raise UnclearResult from error
 
     def check(self) -> None:
         """Connect and log in without sending anything. Raises `OSError` or
