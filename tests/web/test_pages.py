@@ -21,6 +21,7 @@ OPEN = {
     "/login/sso/callback",
     "/reset-password",
     "/reset-password/new",
+    "/unsubscribe",
     "/signup",
     "/settings",
 }
