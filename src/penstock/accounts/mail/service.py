@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import structlog
 
 from penstock.accounts.mail.model import Mail
-from penstock.accounts.mail.smtp import SmtpServer, UnclearResult
+from penstock.accounts.mail.smtp import SmtpServer
 from penstock.base.clock import Clock
 from penstock.base.errors import StoreUnavailable
 from penstock.base.worker import Worker
@@ -33,14 +33,6 @@ class _QueuedMail:
     due_ms: int
     mail: Mail | None = None
     failures: int = 0
-
-
-class MailNotSent(Exception):
-    """The server did not accept an email. is_final: whether it never will."""
-
-    def __init__(self, *, is_final: bool) -> None:
-        super().__init__()
-        self.is_final = is_final
 
 
 class Mailer:
@@ -73,17 +65,12 @@ class Mailer:
         return True
 
     def send(self, mail: Mail) -> None:
-        """Send an email at once, for callers that keep it until it is sent. Blocks.
-
-        Raises `MailNotSent` if the server has certainly not accepted it.
+        """Send an email now, for callers that repeat it themselves. Blocks, and raises `OSError` or
+        `smtplib.SMTPException`.
         """
-        assert self._server is not None
-        try:
-            self._server.send(mail, self._clock())
-        except UnclearResult:
-            log.warning("mail_unclear")
-        except (OSError, smtplib.SMTPException) as error:
-            raise MailNotSent(is_final=_is_final(error)) from error
+        if self._server is None:
+            raise OSError("no mail server is set up")
+        self._server.send(mail, self._clock())
 
     def _send_due(self) -> float | None:
         """Send all emails that are due. Returns the seconds until the next email is due; None if
@@ -119,7 +106,7 @@ class Mailer:
             raise
         except (OSError, smtplib.SMTPException) as error:
             queued.failures += 1
-            is_last = _is_final(error) or queued.failures > len(_RETRY_AFTER_S)
+            is_last = is_final(error) or queued.failures > len(_RETRY_AFTER_S)
             log.warning(
                 "mail_dropped" if is_last else "mail_not_sent",
                 error=type(error).__name__,
@@ -135,7 +122,7 @@ class Mailer:
         return True
 
 
-def _is_final(error: Exception) -> bool:
+def is_final(error: Exception) -> bool:
     """Whether the server rejected this email permanently."""
     if isinstance(error, smtplib.SMTPRecipientsRefused):
         return all(code >= 500 for code, _ in error.recipients.values())

@@ -8,12 +8,14 @@ mail server. So each week has at most one email: a crash in that moment loses it
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from smtplib import SMTPException
 
 import structlog
 
 from penstock.accounts.mail.composition import compose_mail
 from penstock.accounts.mail.model import Mail, MailSection
-from penstock.accounts.mail.service import Mailer, MailNotSent
+from penstock.accounts.mail.service import Mailer, is_final
+from penstock.accounts.mail.smtp import UnclearResult
 from penstock.accounts.workspace.service import WorkspaceService
 from penstock.alerts.digests import store
 from penstock.alerts.digests.model import Digest, next_slot_ms
@@ -105,9 +107,11 @@ class DigestSender:
         """
         try:
             self._mailer.send(mail)
-        except MailNotSent as error:
-            log.warning("digest_not_sent", user_id=sent.user_id, is_final=error.is_final)
-            if not error.is_final:
+        except UnclearResult:  # the server may have accepted it
+            log.warning("digest_unclear", user_id=sent.user_id)
+        except (OSError, SMTPException) as error:
+            log.warning("digest_not_sent", user_id=sent.user_id, error=type(error).__name__)
+            if not is_final(error):
                 self._move(sent, retry)
 
     def _move(self, before: Digest, after: Digest) -> bool:
