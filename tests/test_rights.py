@@ -25,6 +25,23 @@ OWNERS_ONLY = {
     ("post", "/api/imports/{import_id}/dismiss-gap"),
 }
 """Operations that a member may not call. Source: docs/security-model.md, who may do what."""
+READ_BY_POST = {
+    ("post", "/api/funnels/preview"),
+    ("post", "/api/funnels/validate"),
+    ("delete", "/api/jobs/{job_id}"),
+}
+"""Operations that read in spite of their method."""
+EXPORTS_OF_ALL = {
+    ("get", "/api/events/refused/export"),
+    ("get", "/api/exports"),
+    ("get", "/api/exports/day"),
+    ("get", "/api/exports/days"),
+    ("get", "/api/exports/identities"),
+    ("get", "/api/exports/members"),
+    ("get", "/api/personal-data"),
+    ("get", "/api/settings/audit-log"),
+}
+"""Operations that a viewer may not call although they only read. Source: docs/sharing.md."""
 ON_THEIR_WAY = {"outbox", "shipments", "event_ledger", "event_counts", "losses"}
 """Tables that change while earlier events are on their way to the warehouse."""
 
@@ -116,3 +133,27 @@ def test_a_member_is_403_where_only_owners_may_and_changes_nothing(
             assert changed(before, services) == [], str(operation)
         else:
             assert not is_refused, f"{operation}: add it to OWNERS_ONLY and to the documentation"
+
+
+@pytest.mark.slow("calls every operation")
+def test_a_viewer_is_403_wherever_something_changes_and_reads_everything_else(
+    workspace: Tenant, services: Services, operations: list[Operation]
+) -> None:
+    known = {(operation.method, operation.path) for operation in operations}
+    assert known >= READ_BY_POST | EXPORTS_OF_ALL
+    viewer = join(workspace, "viewer")
+    for operation in operations:
+        key, is_own = (operation.method, operation.path), operation.path.startswith("/api/auth/")
+        reads = key in READ_BY_POST or (operation.method == "get" and key not in EXPORTS_OF_ALL)
+        ids = operation.records(workspace)
+        wait_for_deletions(workspace)
+        browser = join(workspace, "viewer") if is_own else viewer
+        before = rows(services)
+        answer = operation.send(browser, ids, workspace.website_id)
+        if reads or is_own:
+            assert answer.status_code != 403, f"{operation}: {answer.text[:200]}"
+        else:
+            codes = ("viewer_role", "owner_required", "key_required")
+            assert answer.status_code in (401, 403), f"{operation}: {answer.text[:200]}"
+            assert answer.json()["code"] in codes, f"{operation}: {answer.text[:200]}"
+            assert changed(before, services) == [], str(operation)

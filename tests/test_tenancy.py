@@ -170,6 +170,7 @@ RECORDS: dict[str, Callable[[Tenant], str]] = {
     "visitor_id": sent("visitorId"),
     "website_id": app_with_provider,
     "provider": lambda _: "stripe",
+    "annotation_id": creator("/api/annotations", {"text": "Release"}, named=False),
     "goal_id": creator("/api/goals", {"name": "Signed up", "match": STEP}),
     "segment_id": creator(
         "/api/segments", {"filters": [{"property": "plan", "operator": "is_set"}]}
@@ -200,6 +201,8 @@ ALSO_REQUIRED = {("get", "/api/personal-data"): ("visitorId",)}
 """Query parameters of which one is required."""
 
 BODIES: dict[tuple[str, str], dict[str, Any]] = {
+    ("post", "/api/annotations"): {"json": {"text": "Release"}},
+    ("patch", "/api/annotations/{annotation_id}"): {"json": {"text": "Release"}},
     ("patch", "/api/settings/members/{user_id}"): {"json": {"role": "owner"}},
     ("put", "/api/funnels/{funnel_id}"): {"json": FUNNEL},
     ("patch", "/api/funnels/{funnel_id}"): {"json": {"folder": "Shop"}},

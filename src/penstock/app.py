@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 from penstock.accounts import plugin as accounts_room
 from penstock.activity import plugin as activity_room
 from penstock.alerts.digests import plugin as digests_room
+from penstock.annotations import plugin as annotations_room
 from penstock.backup import plugin as backup_room
 from penstock.base.attempts import Attempts
 from penstock.base.clock import Clock, system_clock
@@ -46,6 +47,7 @@ from penstock.links.attribution.service import forget_opens, visitor_opens
 from penstock.links.link_host import LinkHost
 from penstock.metadb.secret_box import SecretBox
 from penstock.nodes import plugin as nodes_room
+from penstock.outbound import plugin as outbound_room
 from penstock.providers import plugin as providers_room
 from penstock.providers.service import forget_customers, visitor_customers
 from penstock.segment import plugin as segment_room
@@ -62,6 +64,7 @@ ROOMS: tuple[type[Room], ...] = (
     nodes_room.NodesRoom,
     accounts_room.AccountsRoom,
     disk_room.DiskRoom,
+    outbound_room.OutboundRoom,
     jobs_room.JobsRoom,
     events_room.EventsRoom,
     providers_room.ProvidersRoom,
@@ -72,6 +75,7 @@ ROOMS: tuple[type[Room], ...] = (
     links_room.LinksRoom,
     exports_room.ExportsRoom,
     digests_room.DigestsRoom,
+    annotations_room.AnnotationsRoom,
     backup_room.BackupRoom,
     web_room.WebRoom,
 )
@@ -132,6 +136,7 @@ def build_services(
     box = SecretBox.from_settings(settings)
     accounts = accounts_room.build(core, box)
     disk = disk_room.build(core)
+    outbound = outbound_room.build(core)
     jobs = jobs_room.build(core, accounts, disk)
     events = events_room.build(
         core,
@@ -169,11 +174,12 @@ def build_services(
     )
     exports = exports_room.build(core, accounts, wait_until_shipped=wait_until_shipped)
     digests = digests_room.build(core, accounts, funnels, box)
+    annotations = annotations_room.build(core, accounts, funnels)
     backup = backup_room.build(core, events)
     edge = edge_room.build(core)
     rooms: list[Room] = [
         *(edge, nodes, accounts, events, providers, segment, funnels, catalogue, activity),
-        *(links, disk, jobs, exports, digests, backup),
+        *(links, disk, outbound, jobs, exports, annotations, digests, backup),
     ]
     health = health_room.build(
         core,

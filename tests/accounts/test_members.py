@@ -77,6 +77,31 @@ def test_a_member_can_do_everything_but_manage_people(workspace):
     assert workspace.browser.get("/api/settings/invitations").json()["total"] == 1
 
 
+def test_a_viewer_reads_manages_their_own_account_and_changes_nothing_else(workspace):
+    viewer = join(workspace, "viewer")
+    goal = {"name": "Paid", "match": {"type": "Event", "value": "paid"}}
+    assert viewer.get("/api/auth/session").json()["role"] == "viewer"
+    assert viewer.get("/api/goals").status_code == 200
+    assert viewer.get("/api/settings/members").status_code == 200
+    refused = viewer.post("/api/goals", json=goal)
+    assert problem(refused) == (403, "viewer_role")
+    assert "Ask an owner" in refused.json()["detail"]
+    assert problem(viewer.get("/api/personal-data?userId=ada")) == (403, "viewer_role")
+    change = {"current": PASSWORD, "new": "another password"}
+    assert viewer.post("/api/auth/password", json=change).status_code == 204
+    assert problem(remove(viewer, me(workspace.browser))) == (403, "owner_required")
+    assert remove(viewer, me(viewer)).status_code == 204
+
+
+def test_a_change_of_role_holds_from_the_next_request_on(workspace):
+    mate = join(workspace, "viewer")
+    goal = {"name": "Paid", "match": {"type": "Event", "value": "paid"}}
+    assert role(workspace.browser, me(mate), "member").json()["role"] == "member"
+    goal_id = mate.post("/api/goals", json=goal).json()["id"]
+    assert role(workspace.browser, me(mate), "viewer").json()["role"] == "viewer"
+    assert problem(mate.delete(f"/api/goals/{goal_id}")) == (403, "viewer_role")
+
+
 def test_an_owner_can_make_another_member_an_owner(workspace):
     mate = join(workspace)
     changed = role(workspace.browser, me(mate), "owner")

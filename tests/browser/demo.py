@@ -1,6 +1,7 @@
 """Data for the pages: the shop from `penstock demo`, and some extra records."""
 
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,8 @@ class Demo:
             "property": "checkoutId",
             "value": "none",
         }
+        release = {"text": "Release 4.2", "at": int(time.time() - 12 * 86_400) * 1000}
+        create(client, "/api/annotations", release)
         self._live()
         self.ids["import"] = self._import()
         self.ids["checked"] = self._check("mixpanel-2024-05.json")

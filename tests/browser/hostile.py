@@ -92,6 +92,7 @@ class Workspace:
             for table in map(metadata.tables.__getitem__, OLD_NAMES):
                 new = {column: self.text for column in ("name", "folder") if column in table.c}
                 db.execute(update(table).where(table.c.name == self.name).values(new))
+            db.execute(update(metadata.tables["annotations"]).values(text=self.text))
             entries = metadata.tables["audit_entries"]
             mine = (entries.c.actor, entries.c.target)
             texts = {column: func.replace(column, self.name, self.text) for column in mine}
@@ -181,6 +182,7 @@ class Workspace:
         answer.raise_for_status()
         segment = {"name": self.name, "filters": match["filters"]}
         self.ids["segment"] = self._send("/api/segments", segment)["id"]
+        self._send("/api/annotations", {"text": self.name})
         self.ids["goal"] = self._send("/api/goals", {"name": self.name, "match": match})["id"]
         steps = [
             {

@@ -142,7 +142,7 @@ def test_the_workspace_is_renamed_and_an_empty_name_is_an_error_at_its_field(
     signed_in, account, watch
 ):
     signed_in.goto("/settings/workspace")
-    name = signed_in.get_by_label("Name")
+    name = signed_in.get_by_label("Name", exact=True)
     expect(name).to_have_value("Acme")
     name.fill("")
     signed_in.get_by_role("button", name="Rename").click()
@@ -208,3 +208,17 @@ def test_an_address_in_the_audit_log_breaks_between_its_parts(signed_in, account
       return ends.map(([text]) => text);
     }""")
     assert set(ends_of_lines) <= set("-@.")
+
+
+def test_the_workspace_chooses_what_may_be_shared(signed_in, account):
+    signed_in.goto("/settings/workspace")
+    properties = signed_in.get_by_label("Properties whose values they show")
+    signed_in.get_by_label("Also units").check()
+    properties.fill("plan\ncountry")
+    signed_in.locator("form", has=properties).get_by_role("button", name="Save").click()
+    expect(signed_in.get_by_text("Saved.")).to_be_visible()
+    stored = account.client.get("/api/settings/workspace").json()
+    assert (stored["sharedContents"], stored["sharedProperties"]) == ("units", ["plan", "country"])
+    signed_in.reload()
+    expect(signed_in.get_by_label("Also units")).to_be_checked()
+    expect(properties).to_have_value("plan\ncountry")

@@ -35,6 +35,8 @@ def test_the_operators_limits_hold_until_the_workspace_chooses(client):
     assert client.get(SETTINGS).json() == {
         "name": "Acme",
         "personTrait": None,
+        "sharedContents": "figures",
+        "sharedProperties": [],
         "queryTimeoutSeconds": None,
         "queryMemoryBytes": None,
         "inForce": operators,
@@ -45,6 +47,8 @@ def test_the_operators_limits_hold_until_the_workspace_chooses(client):
     own = {
         "name": "Acme",
         "personTrait": None,
+        "sharedContents": "figures",
+        "sharedProperties": [],
         "queryTimeoutSeconds": 0.5,
         "queryMemoryBytes": None,
         "inForce": in_force,
@@ -58,6 +62,8 @@ def test_the_operators_limits_hold_until_the_workspace_chooses(client):
     assert back == {
         "name": "Acme",
         "personTrait": None,
+        "sharedContents": "figures",
+        "sharedProperties": [],
         "queryTimeoutSeconds": None,
         "queryMemoryBytes": 128 * MB,
         "inForce": in_force,

@@ -67,4 +67,4 @@ def test_in_any_order_a_step_is_a_number_of_rows_that_were_done(workspace, scene
     text = text_of(workspace, f"/funnels/{funnel}?period=all&breakdown=", "overview")
     assert "1 1 of 3 done 2" in text
     assert "2 2 of 3 done 1" in text
-    assert "Done, in any order: A by 1 , B by 1 , C by 1 ." in text
+    assert "Of all 2 visitors, in any order: A by 1 , B by 1 , C by 1 ." in text

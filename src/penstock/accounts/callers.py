@@ -8,7 +8,7 @@ own origin if the browser sends an `Origin`.
 from anyio import to_thread
 
 from penstock.accounts.keys.service import KeyService, wrong_website_of_key
-from penstock.accounts.model import Caller, CurrentUser
+from penstock.accounts.model import Caller, CurrentUser, Role
 from penstock.accounts.origins import require_same_origin
 from penstock.accounts.service import AccountService
 from penstock.accounts.session_cookies import session_token
@@ -16,7 +16,7 @@ from penstock.base.errors import Forbidden, Unauthorized, UnsupportedMedia
 from penstock.base.wording import listed
 from penstock.http.bodies import require_json
 from penstock.http.openapi import description_of, scopes_of
-from penstock.http.requests import AnyRequest, media_type_of
+from penstock.http.requests import AnyRequest, media_type_of, path_of
 from penstock.http.scopes import require_scope
 from penstock.settings import Settings
 
@@ -28,6 +28,8 @@ UPLOAD_MEDIA_TYPES = "upload_media_types"
 """Route option that lists the non-JSON media types that a request with a session may upload. An
 HTML form must not be able to send these types.
 """
+_OWN_ACCOUNT = "/api/auth/"
+"""Beginning of the paths of routes for the user's own account, which every role may use."""
 
 
 async def provide_caller(
@@ -85,11 +87,23 @@ def _require_rights(request: AnyRequest, caller: Caller) -> None:
         raise wrong_website_of_key(caller.website_id)
 
 
+def _require_role(request: AnyRequest, role: Role) -> None:
+    """Raise `Forbidden` unless the user's role has one of the scopes that a key would need."""
+    scopes = scopes_of(description_of(request.route_handler), request.method)
+    if role.scopes.isdisjoint(scopes) and not path_of(request).startswith(_OWN_ACCOUNT):
+        raise Forbidden(
+            "Your role in this workspace is viewer: you can read its reports and lists, and change "
+            "nothing. Ask an owner to make you a member, under Settings, Members.",
+            code="viewer_role",
+        )
+
+
 async def _session(
     request: AnyRequest, accounts: AccountService, settings: Settings
 ) -> CurrentUser:
     require_same_origin(request, settings)
     current_user = await to_thread.run_sync(accounts.session, session_token(request) or "")
+    _require_role(request, current_user.role)
     upload_media_types = request.route_handler.opt.get(UPLOAD_MEDIA_TYPES, ())
     if _has_body(request) and media_type_of(request) not in upload_media_types:
         if upload_media_types:

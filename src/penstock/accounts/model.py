@@ -25,7 +25,8 @@ SIGN_ON_ATTEMPT_S = 600
 class Caller:
     """The sender of a request: an API key (`key_id`) or a user with a session (`user_id`).
 
-    name: name of the key, or email address of the user. scopes: rights of the key; a user has all.
+    name: name of the key, or email address of the user. scopes: rights of the key, or of the user's
+    role.
     website_id: the only website that the key can access; None for the whole workspace. session_id:
     the user's session.
     """
@@ -66,10 +67,18 @@ class Workspace:
 
 
 class Role(StrEnum):
-    """A member's role in a workspace. Owners also manage people."""
+    """A member's role in a workspace."""
 
     OWNER = "owner"
+    """May do everything, and manages people."""
     MEMBER = "member"
+    """May do everything, except managing people."""
+    VIEWER = "viewer"
+    """May do what an API key with the scope `read` may do."""
+
+    @property
+    def scopes(self) -> frozenset[KeyScope]:
+        return frozenset({KeyScope.READ}) if self is Role.VIEWER else ALL_SCOPES
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +96,7 @@ class CurrentUser:
             self.workspace.id,
             user_id=self.user.id,
             name=self.user.email,
+            scopes=self.role.scopes,
             session_id=self.session_id,
         )
 

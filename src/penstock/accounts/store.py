@@ -78,8 +78,9 @@ def add_user(db: Connection, user: User, password_hash: str) -> None:
 
 
 def add_workspace(db: Connection, workspace: Workspace) -> None:
-    settings = ("query_timeout_s", "query_memory_bytes", "person_trait")
-    db.execute(insert(workspaces).values(row_values(workspace, workspaces, without=settings)))
+    c = workspaces.c  # the settings have their defaults
+    values = {c.id: workspace.id, c.name: workspace.name, c.created_at: workspace.created_at_ms}
+    db.execute(insert(workspaces).values(values))
 
 
 def workspace(db: Connection, workspace_id: str) -> Workspace | None:

@@ -43,7 +43,8 @@ class Description(NamedTuple):
     fields that only `answers` has. media: media types of the body; `body` describes the first, and
     the others are text. returns: media types of the response; without `answers`, its content is not
     described. job: the job record that `Prefer: respond-async` returns. scopes: an API key needs
-    one of these; by default `read` for GET and `manage` for other methods.
+    one of these, and a user a role with one of them; by default `read` for GET and `manage` for
+    other methods.
     """
 
     summary: str

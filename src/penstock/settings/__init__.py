@@ -19,6 +19,7 @@ from penstock.settings.product import EventSettings, LinkSettings, ReportSetting
 from penstock.settings.service import (
     AddressSettings,
     MonitoringSettings,
+    OutboundSettings,
     RequestSettings,
     StoreSettings,
 )
@@ -38,6 +39,7 @@ GROUPS: tuple[type[SettingGroup], ...] = (
     EventSettings,
     LinkSettings,
     ReportSettings,
+    OutboundSettings,
     MonitoringSettings,
 )
 
@@ -86,6 +88,7 @@ class Limits:
 
 class Settings(
     MonitoringSettings,
+    OutboundSettings,
     ReportSettings,
     LinkSettings,
     EventSettings,

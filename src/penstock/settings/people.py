@@ -95,7 +95,7 @@ class SingleSignOnSettings(SettingGroup):
         ),
     ] = None
     oidc_join_role: Annotated[
-        Literal["member", "owner"],
+        Literal["member", "owner", "viewer"],
         Field(description="Role of people who join `PENSTOCK_OIDC_JOIN_WORKSPACE`."),
     ] = "member"
 

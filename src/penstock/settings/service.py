@@ -31,6 +31,16 @@ def default_data_folder() -> Path:
     return old if old.is_dir() and not folder.exists() else folder
 
 
+def _check_networks(networks: str, message: str) -> None:
+    """Require comma-separated networks. message: what to say about another `{entry}`."""
+    for entry in (each.strip() for each in networks.split(",")):
+        try:
+            if entry:
+                ip_network(entry)
+        except ValueError as error:
+            raise PydanticCustomError("not_an_address", message, {"entry": entry}) from error
+
+
 class AddressSettings(SettingGroup):
     """The listening address, and the URL under which browsers reach the service."""
 
@@ -69,20 +79,12 @@ class AddressSettings(SettingGroup):
     @classmethod
     def _require_addresses(cls, proxies: str) -> str:
         """Reject host names, because they would never match: only IP addresses are compared."""
-        entries = (
-            []
-            if proxies == "*"
-            else [proxy.strip() for proxy in proxies.split(",") if proxy.strip()]
-        )
-        for proxy in entries:
-            try:
-                ip_network(proxy)
-            except ValueError as error:
-                message = (
-                    "'{proxy}' is not an IP address or a network such as 10.0.0.0/8; "
-                    "use '*' alone to trust all proxies."
-                )
-                raise PydanticCustomError("not_an_address", message, {"proxy": proxy}) from error
+        if proxies != "*":
+            _check_networks(
+                proxies,
+                "'{entry}' is not an IP address or a network such as 10.0.0.0/8; "
+                "use '*' alone to trust all proxies.",
+            )
         return proxies
 
 
@@ -207,6 +209,27 @@ class RequestSettings(SettingGroup):
             "it briefly needs several times its size in addition.",
         ),
     ] = 128 * 1024 * 1024
+
+
+class OutboundSettings(SettingGroup):
+    """Requests to addresses that members choose, such as webhooks."""
+
+    title = "Webhooks"
+
+    outbound_networks: Annotated[
+        str | None,
+        Field(
+            description="Private networks to which webhooks may go, also over plain HTTP: "
+            "comma-separated, such as `10.1.2.0/24`. Default: only hosts on the internet, over "
+            "HTTPS."
+        ),
+    ] = None
+
+    @field_validator("outbound_networks")
+    @classmethod
+    def _require_networks(cls, networks: str | None) -> str | None:
+        _check_networks(networks or "", "'{entry}' is not a network such as 10.1.2.0/24.")
+        return networks
 
 
 class MonitoringSettings(SettingGroup):

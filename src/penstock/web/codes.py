@@ -88,6 +88,7 @@ website_not_of_key      403 The API key is for another website.
 setup_token_required    403 The first account is created on the machine itself, or with the setup
   token that serve printed.
 owner_required          403 Only an owner of the workspace may do this.
+viewer_role             403 A viewer may only read. Ask an owner to make you a member.
 invitation_for_another  403 The invitation is for a different email address than the account's.
 signup_closed           403 Sign-up is closed. The operator opens it with PENSTOCK_SIGNUP_OPEN.
 sign_on_invalid         401 The identity provider did not confirm the person's identity.
@@ -131,6 +132,9 @@ member_elsewhere        409 The member is also in other workspaces, so only the 
 name_taken              409 Another record has this name. Choose another name.
 stale_revision          409 The record was changed since it was read. Read it again and repeat the
   change.
+annotation_differs      409 An annotation has this ID and other values. Change it with PATCH, or
+  choose another ID.
+too_many_annotations    409 The workspace has the maximum number of annotations. Delete one.
 slug_taken              409 Another link, possibly a disabled one, has this slug. Choose another
   slug.
 goal_gone               409 The definition uses a goal that was renamed or deleted.
@@ -241,6 +245,7 @@ needs_manage            - Lines of type stored need a key with the permission ma
 unknown_funnel          - This workspace has no such funnel.
 unknown_website         - There is no such website.
 not_a_time              - The value is not an ISO 8601 time with an offset, nor epoch milliseconds.
+not_a_date              - The value is not a date such as 2026-11-20.
 before_1970             - Times before 1970 are not accepted.
 timestamp_in_future     - The time is too far ahead of the server's clock.
 not_a_path              - A page path begins with a slash.
@@ -272,6 +277,7 @@ in_the_past             - The time must be in the future.
 wrong_signature         - The signature was not made with a secret of the website.
 wrong_password          - This is not the current password.
 wrong_code              - The code is wrong or has already been used.
+not_an_id               - The ID has other characters than those in the message, or too many.
 not_an_email            - The value is not an email address.
 not_a_domain            - The value is not a host name.
 not_a_secret            - The value is not a signing secret as the provider shows it.
@@ -279,6 +285,8 @@ not_a_url               - The value is not a usable URL.
 credentials_in_url      - The URL has a user name or a password.
 private_host            - The URL leads to this machine or a private network.
   PENSTOCK_LINKS_TO_PRIVATE_HOSTS allows it.
+url_not_allowed         - Webhooks cannot go to the URL; the message says why.
+  PENSTOCK_OUTBOUND_NETWORKS allows private networks.
 leads_back              - The URL leads back to the host of the links.
 not_a_slug              - The value is not a slug: lowercase letters, digits and hyphens.
 unknown_column          - A CSV file has a column that is unknown, or lacks a required one.
@@ -310,6 +318,7 @@ not_a_name              - The name of a screen, event or transaction cannot cont
 misplaced               - The row cannot be at this position; the message says where it may be.
 identical_parts         - Two parts of an all_of group match the same events.
 window_required         - An attempt funnel needs a finite conversion window.
+funnel_not_found        - There is no funnel with this ID; it may have been deleted.
 goal_not_found          - There is no goal with this name.
 cohort_not_found        - There is no saved cohort with this ID; it may have been deleted.
 cohort_of_cohort        - A rule cannot depend on another cohort.

@@ -4,6 +4,7 @@ import gzip
 import json
 import secrets
 from collections.abc import Mapping
+from contextvars import ContextVar
 from functools import partial
 from typing import Any
 from urllib.parse import quote
@@ -13,6 +14,7 @@ from litestar import Response
 from markupsafe import Markup, escape
 
 from penstock import __version__
+from penstock.accounts.model import Role
 from penstock.base.clock import iso, parse_time
 from penstock.base.patterns import Pattern
 from penstock.base.rates import percent, points, with_minus
@@ -24,7 +26,12 @@ from penstock.web.assets import accepts_gzip, asset_url
 _CODE = Pattern(r"`([^`]+)`")
 _ID = Pattern(r"[a-z]{3}_[0-9a-z]{26}")
 _ISO_TIME = Pattern(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
+_FORM_PAGES = ("/new", "/edit", "/upload", "/undo", "/welcome")
+"""Endings of the paths of pages whose form changes something."""
 _MIN_GZIP_SIZE = 1000  # bytes
+
+_is_viewer = ContextVar("is_viewer", default=False)
+"""Whether the page is for a viewer. Macros cannot see the variables of the page."""
 
 
 def _breakable(text: str, after: str = "/") -> Markup:
@@ -80,6 +87,10 @@ def _first_time(at_ms: int, style: str) -> Markup:
     return Markup(f"{text}<noscript> UTC</noscript>")
 
 
+def _opens_form(href: str) -> bool:
+    return href.partition("?")[0].endswith(_FORM_PAGES)
+
+
 def _type_in_words(event_type: str) -> str:
     """Return the type of a match as people call it."""
     return "Page view" if event_type == "Pageview" else event_type
@@ -118,12 +129,14 @@ _templates.globals.update(
     version=__version__,
     asset=asset_url,
     number_element=_number,
+    is_viewer=_is_viewer.get,
     operator_groups=operators_by_group(),
 )
 _templates.filters.update(
     breakable=_breakable,
     coded=_coded,
     with_ids=_with_ids,
+    opens_form=_opens_form,
     as_data=_as_data,
     iso=iso,
     ms=parse_time,
@@ -148,8 +161,12 @@ def html(
     status: int = 200,
 ) -> Response[bytes]:
     """Render a page, or one block of it. content: the template's variables, without `nonce`."""
-    nonce = secrets.token_urlsafe(16)
-    text = _text(template, block, {**content, "nonce": nonce})
+    nonce, reader = secrets.token_urlsafe(16), content.get("reader")
+    token = _is_viewer.set(reader is not None and reader.role is Role.VIEWER)
+    try:
+        text = _text(template, block, {**content, "nonce": nonce})
+    finally:
+        _is_viewer.reset(token)
     headers = _headers(nonce)
     body = text.encode()
     if accepts_gzip(request) and len(body) >= _MIN_GZIP_SIZE:

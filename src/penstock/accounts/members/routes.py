@@ -7,6 +7,7 @@ from penstock.base.paging import Listing
 from penstock.http.handlers import route
 from penstock.http.read_only import ReadOnlyFields
 from penstock.http.schema import PageQuery
+from penstock.http.scopes import KeyScope
 
 _ALL = "/api/settings/members"
 _ONE = "/api/settings/members/{user_id:str}"
@@ -36,11 +37,11 @@ def change_role(
     return members.change_role(current_user, user_id, change.role, read_only)
 
 
-@route("DELETE", _ONE, "Remove a member, or leave", tag="people")
+@route("DELETE", _ONE, "Remove a member, or leave", tag="people", scopes=(KeyScope.READ,))
 def remove_member(
     current_user: CurrentUser, members: MemberService, user_id: str, query: RemovalQuery
 ) -> None:
-    """Removes a member. Owners can remove any member; members can remove themselves.
+    """Removes a member. Owners can remove any member; members and viewers can remove themselves.
 
     Ends the member's sessions in the workspace. An account without another workspace is deleted.
     The API keys that the member created keep working unless `revokeKeys` is true.

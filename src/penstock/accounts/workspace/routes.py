@@ -23,8 +23,8 @@ def read_workspace_settings(caller: Caller, limits: WorkspaceService) -> Workspa
 def change_workspace_settings(
     caller: Caller, limits: WorkspaceService, changes: WorkspaceChanges, read_only: ReadOnlyFields
 ) -> WorkspaceSettingsRecord:
-    """Changes the name, the query limits, or what names people. Limits cannot exceed the
-    operator's.
+    """Changes the name, the query limits, what names people, or what may leave the dashboard.
+    Limits cannot exceed the operator's.
 
     Omitted fields keep their value; null restores the default. The read-only field
     `inForce` may be sent back with its current value.

@@ -4,7 +4,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from penstock.http.schema import Input, Name, Omittable, Record
+from penstock.accounts.workspace.model import Contents
+from penstock.http.schema import Input, Label, Name, Omittable, Record
 from penstock.settings.product import MIN_QUERY_BYTES
 
 
@@ -18,6 +19,12 @@ class WorkspaceChanges(Input):
     """Maximum memory of one query, in bytes."""
     person_trait: Name | None = None
     """Trait of users that names people in lists, such as email; null for their user ID."""
+    shared_contents: Omittable[Contents] = None
+    """Content of shared reports, messages, webhooks and assistants: only figures, or also units and
+    user IDs.
+    """
+    shared_properties: Omittable[Annotated[list[Label], Field(max_length=100)]] = None
+    """Properties whose values they may contain. Other values are replaced by numbers."""
 
 
 class LimitsRecord(Record):
@@ -33,5 +40,7 @@ class WorkspaceSettingsRecord(Record):
     """null means that the operator's limit applies."""
     person_trait: str | None
     """Trait that names people in lists; null means that their user ID does."""
+    shared_contents: Contents
+    shared_properties: list[str]
     in_force: LimitsRecord
     """Limits that currently apply to queries."""

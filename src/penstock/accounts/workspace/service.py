@@ -1,4 +1,4 @@
-"""Use cases for workspace settings: the name, and query limits within the operator's."""
+"""Use cases for workspace settings, such as query limits within the operator's."""
 
 from pydantic.alias_generators import to_camel
 
@@ -6,7 +6,7 @@ from penstock.accounts.audit import service as audit
 from penstock.accounts.audit.model import Action
 from penstock.accounts.model import Caller
 from penstock.accounts.workspace import store
-from penstock.accounts.workspace.model import WorkspaceSettings
+from penstock.accounts.workspace.model import SharedContents, WorkspaceSettings
 from penstock.accounts.workspace.schema import LimitsRecord, WorkspaceChanges
 from penstock.base.clock import Clock
 from penstock.base.errors import Fault, Invalid
@@ -46,10 +46,12 @@ class WorkspaceService:
             faults.append(_above_limit("queryMemoryBytes", limit, "PENSTOCK_QUERY_MEMORY_BYTES"))
         if faults:
             raise Invalid(faults)
-        workspace_id = actor.workspace_id
+        workspace_id, values = actor.workspace_id, changes.model_dump(exclude_unset=True)
+        if changes.shared_properties is not None:
+            values["shared_properties"] = tuple(dict.fromkeys(changes.shared_properties))
         with self._database.write() as db:
             before = store.workspace_settings(db, workspace_id, lock=True)
-            after = before._replace(**changes.model_dump(exclude_unset=True))
+            after = before._replace(**values)
             changed = [
                 to_camel(name)
                 for name in before._fields
@@ -59,6 +61,9 @@ class WorkspaceService:
                 return before
             store.update_workspace(db, workspace_id, after)
             target = f"{workspace_id} {after.name}: {', '.join(changed)}"
+            if _contents_of(before) != (contents := _contents_of(after)):
+                names = ", ".join(contents.properties) or "no properties"
+                target += f"; shared from now on: {contents.level}, values of {names}"
             audit.record(db, actor, Action.WORKSPACE_CHANGED, target, self._clock())
             self._cache.announce(db)
         self._cache.forget(workspace_id)
@@ -67,6 +72,10 @@ class WorkspaceService:
     def person_trait(self, workspace_id: WorkspaceId) -> str | None:
         """Return the trait that names people; None for their user ID. Blocks on a cache miss."""
         return self._cached(workspace_id).person_trait
+
+    def shared_contents(self, workspace_id: WorkspaceId) -> SharedContents:
+        """Return what may leave the dashboard. Blocks on a cache miss."""
+        return _contents_of(self._cached(workspace_id))
 
     def in_force(self, own: WorkspaceSettings) -> LimitsRecord:
         """Return the workspace's own limits, capped at the operator's."""
@@ -86,6 +95,10 @@ class WorkspaceService:
         own = self._cache.load(workspace_id, lambda: self.settings(workspace_id))
         assert own is not None  # settings never returns None
         return own
+
+
+def _contents_of(settings: WorkspaceSettings) -> SharedContents:
+    return SharedContents(settings.shared_contents, settings.shared_properties)
 
 
 def _above_limit(field: str, limit: str, setting: str) -> Fault:

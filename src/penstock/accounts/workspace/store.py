@@ -2,12 +2,19 @@
 
 from sqlalchemy import Connection, select, update
 
-from penstock.accounts.workspace.model import WorkspaceSettings
+from penstock.accounts.workspace.model import Contents, WorkspaceSettings
 from penstock.base.ids import WorkspaceId
 from penstock.metadb.tables import workspaces
 
 _C = workspaces.c
-_COLUMNS = (_C.name, _C.query_timeout_s, _C.query_memory_bytes, _C.person_trait)
+_COLUMNS = (
+    _C.name,
+    _C.query_timeout_s,
+    _C.query_memory_bytes,
+    _C.person_trait,
+    _C.shared_contents,
+    _C.shared_properties,
+)
 """Columns of the fields of `WorkspaceSettings`."""
 
 
@@ -17,7 +24,8 @@ def workspace_settings(
     """Return the workspace's settings. lock: whether to lock the row until the transaction ends."""
     statement = select(*_COLUMNS).where(workspaces.c.id == workspace_id)
     row = db.execute(statement.with_for_update(key_share=True) if lock else statement).one()
-    return WorkspaceSettings(*row)
+    *others, contents, properties = row
+    return WorkspaceSettings(*others, Contents(contents), tuple(properties))
 
 
 def update_workspace(

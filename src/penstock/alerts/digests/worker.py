@@ -178,7 +178,7 @@ class DigestSender:
                 digest.zone,
                 self._clock(),
                 base_url=self._base_url,
-                shared=(),
+                shared=self._limits.shared_contents(digest.workspace_id).properties,
             )
         except StoreUnavailable:
             raise

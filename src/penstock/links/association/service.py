@@ -13,6 +13,7 @@ from pydantic_core import to_json
 from penstock.accounts.model import MobileApp, Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.ids import WorkspaceId
+from penstock.base.networks import is_ip_address
 from penstock.links.association.schema import (
     AddressCheck,
     AndroidCheck,
@@ -30,7 +31,7 @@ from penstock.links.association.schema import (
     PathPattern,
     PlatformState,
 )
-from penstock.links.management.addresses import is_ip_address, is_private_name
+from penstock.links.management.addresses import is_private_name
 from penstock.links.model import PUBLIC_PATH
 from penstock.settings import Settings
 

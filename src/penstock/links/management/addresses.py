@@ -5,12 +5,13 @@ Both become part of URLs that strangers' devices open.
 
 import unicodedata
 from collections.abc import Sequence
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import NamedTuple
 from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
 
 import idna
 
+from penstock.base.networks import is_ip_address, is_public
 from penstock.base.patterns import Pattern
 from penstock.http.schema import RuleBroken
 
@@ -21,7 +22,6 @@ _BIDI_CONTROLS = Pattern("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _CONTROL_CATEGORIES = ("Cc", "Zl", "Zp")
 _SEGMENT_ENDS = Pattern(r"[/\\?#]")
 _HOST_LABEL = Pattern(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
-_NUMBER = Pattern(r"[0-9]+|0x[0-9a-f]*")
 _PRIVATE_SUFFIXES = (
     ".localhost",
     ".local",
@@ -184,21 +184,6 @@ def _host(name: str) -> str:
     return host
 
 
-def is_ip_address(host: str) -> bool:
-    """Whether browsers read a host as an IP address, such as 127.1, 0x7f000001 or 2130706433.
-
-    Source: WHATWG, URL, "ends in a number checker".
-    """
-    return ":" in host or _NUMBER.fullmatch(host.removesuffix(".").rpartition(".")[2]) is not None
-
-
-_NAT64 = IPv6Network("64:ff9b::/96")
-_LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")  # NAT64 prefix for local use, RFC 8215
-_SITE_LOCAL = IPv6Network("fec0::/10")  # deprecated; Python considers it global
-_IPV4_COMPATIBLE = IPv6Network("::/96")
-_IPV4_TRANSLATED = IPv6Network("::ffff:0:0:0/96")
-
-
 def is_private_name(host: str) -> bool:
     """Whether a host name is clearly local to this machine or a private network."""
     name = host.removesuffix(".")
@@ -208,29 +193,7 @@ def is_private_name(host: str) -> bool:
 def _is_private(host: str) -> bool:
     if not is_ip_address(host):
         return is_private_name(host)
-    address = ip_address(host)
-    embedded = _embedded_address(address)
-    return (
-        not embedded.is_global
-        or embedded.is_multicast
-        or address.is_multicast
-        or address in _LOCAL_NAT64
-        or address in _SITE_LOCAL
-    )
-
-
-def _embedded_address(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """Return the IPv4 address that an IPv6 address embeds, or the address itself.
-
-    Supports the IPv4-mapped and IPv4-compatible forms (RFC 4291), IPv4-translated (RFC 2765), 6to4
-    (RFC 3056) and NAT64 (RFC 6052).
-    """
-    if not isinstance(address, IPv6Address):
-        return address
-    is_compatible = address in _IPV4_COMPATIBLE and int(address) > 0xFFFF
-    if is_compatible or address in _NAT64 or address in _IPV4_TRANSLATED:
-        return IPv4Address(int(address) & 0xFFFF_FFFF)
-    return address.ipv4_mapped or address.sixtofour or address
+    return not is_public(ip_address(host))
 
 
 def _is_this_service(scheme: str, host: str, port: int | None, own_url: str) -> bool:

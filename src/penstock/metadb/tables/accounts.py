@@ -52,6 +52,18 @@ workspaces = Table(
     Column("query_timeout_s", Double, comment="unset: the operator's"),
     Column("query_memory_bytes", BigInteger, comment="unset: the operator's"),
     Column("person_trait", Text, comment="trait that names people; unset: by their user ID"),
+    required(
+        "shared_contents",
+        Text,
+        server_default="figures",
+        comment="what may leave the dashboard: figures or units",
+    ),
+    required(
+        "shared_properties",
+        JSON,
+        server_default="[]",
+        comment="properties whose values may leave the dashboard",
+    ),
 )
 
 users = Table(
@@ -90,7 +102,7 @@ memberships = Table(
     metadata,
     Column("workspace_id", Text, ForeignKey("workspaces.id"), primary_key=True),
     Column("user_id", Text, ForeignKey("users.id"), primary_key=True, index=True),
-    required("role", Text, comment="owner or member"),
+    required("role", Text, comment="owner, member or viewer"),
     required("created_at", BigInteger),
 )
 
@@ -158,7 +170,7 @@ invitations = Table(
     Column("id", Text, primary_key=True),
     workspace_id(),
     required("email", Text, comment="lower case"),
-    required("role", Text, comment="owner or member"),
+    required("role", Text, comment="owner, member or viewer"),
     required("token_hash", LargeBinary, unique=True, comment="SHA-256 of the token in the URL"),
     Column(
         "mailed_token_hash",

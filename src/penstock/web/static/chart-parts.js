@@ -1,6 +1,8 @@
 // Parts of a chart: SVG elements, ticks of an axis, labels, and lines with gaps.
 const NAMESPACE = "http://www.w3.org/2000/svg";
 const STEPS = [1, 2, 2.5, 5, 10];
+const NOTE_CHARS = 28;
+const NOTE_CHAR_PX = 6.5;
 
 export function svg(name, attributes, children = []) {
   const element = document.createElementNS(NAMESPACE, name);
@@ -29,6 +31,25 @@ export function labelsOf(labels, most) {
   return labels
     .map((label, index) => [index, label])
     .filter(([index, label]) => index % every === 0 && label !== labels[index - every]);
+}
+
+// Where to write notes beside their lines, as triples of x, text-anchor and text. notes: pairs of x
+// and text, from left to right. Long texts are cut, and those without room are left out.
+export function placesOf(notes, left, right) {
+  const places = [];
+  let end = left;
+  for (const [at, text] of notes) {
+    const cut = text.length > NOTE_CHARS ? `${text.slice(0, NOTE_CHARS - 1)}…` : text;
+    const width = cut.length * NOTE_CHAR_PX;
+    if (at >= end && at + width <= right) {
+      places.push([at, "start", cut]);
+      end = at + width + NOTE_CHAR_PX;
+    } else if (at - width >= end) {
+      places.push([at, "end", cut]);
+      end = at + NOTE_CHAR_PX;
+    }
+  }
+  return places;
 }
 
 // The path through points in px, interrupted where a point is null.

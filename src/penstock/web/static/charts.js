@@ -1,12 +1,12 @@
 // Charts over time as SVG, from the data of the macros ui.chart, ui.small_chart and ui.sparkline:
 // {"times": [seconds], "series": [{"label", "values", "style": "number" or "percent",
 // "colour": "series-1", "line": "dashed", "least", "most"}], "axes": {"x": "Day of entry",
-// "y": "Conversion rate"}, "zone": "Europe/Berlin"}. A band spans what is between least and most. A
-// page with charts loads this module in its block `scripts`, and has a table of the same numbers.
+// "y": "Conversion rate"}, "zone": "Europe/Berlin", "marks": [{"index", "text"}]}. A band spans
+// what is between least and most. A mark is a note at the time with this index. A page with charts loads this module in its block `scripts`, and has a table of the same numbers.
 import "./card-files.js";
 import { on } from "./delegation.js";
 import { formatNumber, formatTime } from "./formats.js";
-import { areaOf, labelsOf, linesOf, svg, ticksOf } from "./chart-parts.js";
+import { areaOf, labelsOf, linesOf, placesOf, svg, ticksOf } from "./chart-parts.js";
 
 // Distances of the plot from the edges in px, by the look of a chart.
 const LOOKS = {
@@ -110,6 +110,7 @@ function drawingOf(chart, data, isHidden) {
   const attributes = { class: "drawing", viewBox: `0 0 ${width} ${height}`, width, height };
   return svg("svg", { ...attributes, role: "img", "aria-label": chart.dataset.label }, [
     ...(chart.dataset.look === "line" ? [] : axesOf(chart, data, scales)),
+    ...marksOf(chart, data, scales),
     svg("svg", { ...box, ...size, viewBox }, parts.flatMap(([band]) => band)),
     ...parts.flatMap(([, line]) => line),
     svg("line", {
@@ -167,6 +168,24 @@ function fewDaysOf(data, x) {
   const hasRoom = isFar(0, settled) && isFar(settled, last);
   const between = hasRoom ? [[settled, dayOf(data, settled, "day")]] : [];
   return [[0, dayOf(data, 0, "day")], ...between, ...(last > 0 ? [[last, end]] : [])];
+}
+
+// A line for each time with notes. Above it, a full chart has as much of the texts as fits.
+function marksOf(chart, { marks = [] }, { margin, bottom, right, x }) {
+  const look = { stroke: colour("soft"), "stroke-dasharray": "2 3", opacity: 0.7 };
+  const lines = [...new Set(marks.map(({ index }) => x(index)))].map((at) =>
+    svg("line", { ...look, x1: at, x2: at, y1: margin.top, y2: bottom }),
+  );
+  if (chart.dataset.look !== "full") return lines;
+  const font = { fill: colour("soft"), "font-size": 11, "font-family": "system-ui, sans-serif" };
+  const notes = marks.map(({ index, text }) => [x(index), text]);
+  const places = placesOf(notes, margin.left, right + margin.right);
+  return [
+    ...lines,
+    ...places.map(([at, anchor, text]) =>
+      svg("text", { ...font, x: at, y: margin.top - 2, "text-anchor": anchor }, [text]),
+    ),
+  ];
 }
 
 // The outline gives the band of a single time a width.
@@ -245,7 +264,11 @@ function point(chart, { clientX, clientY }) {
   const day = Object.assign(document.createElement("p"), {
     textContent: dayOf(data, at, chart.dataset.times),
   });
-  tip.replaceChildren(day, ...rows);
+  const notes = (data.marks ?? []).filter(({ index }) => index === at);
+  const texts = notes.map(({ text }) =>
+    Object.assign(document.createElement("p"), { className: "note", textContent: text }),
+  );
+  tip.replaceChildren(day, ...rows, ...texts);
   tip.hidden = false;
   const beside = left + 14 + tip.offsetWidth > box.width ? left - 14 - tip.offsetWidth : left + 14;
   tip.style.left = `${Math.max(0, beside)}px`;

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from litestar import Response
 
+from penstock.annotations.service import AnnotationService
 from penstock.base.wording import listed
 from penstock.funnels.outcomes.schema import OutcomesQuery
 from penstock.funnels.outcomes.service import OutcomeService
@@ -69,6 +70,7 @@ def report(
     funnel_pages: FunnelPages,
     funnel_queries: FunnelQueryRunner,
     outcomes: OutcomeService,
+    annotations: AnnotationService,
 ) -> Response[bytes]:
     query = view.query(ReportPageQuery, view.websites)
     if query.show not in {None, *TABS}:
@@ -82,7 +84,7 @@ def report(
     }
     show = query.show if query.show in tabs else next(iter(tabs))
     only_cached = view.requested_part is None
-    context = ReportContext(page, query, funnel_queries, outcomes, only_cached)
+    context = ReportContext(page, query, funnel_queries, outcomes, annotations, only_cached)
     loads = {
         "overview": partial(overview, context),
         "detail": partial(_detail, context, TABS[show]),

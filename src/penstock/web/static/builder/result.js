@@ -77,14 +77,19 @@ function hasWindow(definition) {
   return Boolean(definition.conversionWindow || definition.conversionWindowSeconds);
 }
 
-// The share of the settled units that reached a step or, while none has settled, of all that are
-// not excluded. It is computed from counts, because the rates of the API are rounded.
-function rateOf(definition, { steps, settled }, step) {
-  const isSettled = hasWindow(definition) && settled;
-  const [part, whole] = [step, steps[0]].map((each) =>
-    isSettled ? each.settled : each.count - excludedFrom(steps, each),
+// The share of the units that reached a step. It is computed from counts, because the rates of the
+// API are rounded.
+function rateOf(definition, aggregate, step) {
+  const [part, whole] = [step, aggregate.steps[0]].map((each) =>
+    partAt(definition, aggregate, each),
   );
   return whole ? formatNumber(part / whole, "percent") : "–";
+}
+
+// The settled units that reached a step or, while none has settled, all that are not excluded.
+function partAt(definition, { steps, settled }, step) {
+  const isSettled = hasWindow(definition) && settled;
+  return isSettled ? step.settled : step.count - excludedFrom(steps, step);
 }
 
 // The units that reached a step and were excluded there or later.
@@ -105,7 +110,7 @@ function stepItem(panel, definition, step, earlier, aggregate) {
   item
     .querySelector(".preview-numbers")
     .append(
-      bold(formatNumber(step.count)),
+      bold(formatNumber(partAt(definition, aggregate, step))),
       ` ${rateOf(definition, aggregate, step)}`,
     );
   if (pending) item.title = `${formatNumber(pending)} may still reach this step`;

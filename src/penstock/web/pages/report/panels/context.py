@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
+from penstock.annotations.service import AnnotationService
 from penstock.base.paging import MAX_PAGE_SIZE
 from penstock.funnels.outcomes.service import OutcomeService
 from penstock.funnels.pipeline import FunnelQueryRunner
@@ -35,6 +36,7 @@ class ReportContext:
     query: ReportPageQuery
     runner: FunnelQueryRunner
     outcomes: OutcomeService
+    annotations: AnnotationService
     only_cached: bool
     # `cached_property` is not used, because in Python 3.11 its lock makes the reports of all
     # readers wait.

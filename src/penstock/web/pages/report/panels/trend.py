@@ -4,18 +4,21 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penstock.base.calendar import Interval
+from penstock.base.calendar import Interval, local_time
 from penstock.base.rates import rate
 from penstock.funnels.questions import TREND
 from penstock.funnels.trends import TrendBucketRecord, TrendRecord
 from penstock.web.pages.charts import Series, chart, counts, earlier_rates, rates
+from penstock.web.pages.report.panels.annotations import annotations_of, with_marks
 from penstock.web.pages.report.panels.context import ReportContext
 from penstock.web.pages.report.panels.periods import compared
 from penstock.web.pages.report.panels.segments import segments
 
 
 def trend(context: ReportContext) -> dict[str, Any]:
-    """Return the trend. chart: the input for `static/charts.js`. pair: see `_pair`."""
+    """Return the trend. chart: the input for `static/charts.js`. pair: see `_pair`. today: the day
+    for a new annotation.
+    """
     query = context.query
     more = context.chosen(TREND)
     if query.measure != "loss":
@@ -38,9 +41,12 @@ def trend(context: ReportContext) -> dict[str, Any]:
     y_axis = {"counts": counted, "loss": "Share of the loss"}.get(query.measure, "Conversion rate")
     axes = (f"{trend.interval.capitalize()} of entry", y_axis)
     times = [bucket.from_ for bucket in trend.data]
+    annotations = annotations_of(context, trend.data)
     return {
         "trend": trend,
-        "chart": chart(times, query.timezone, axes, series),
+        "chart": with_marks(chart(times, query.timezone, axes, series), annotations),
+        "annotations": annotations,
+        "today": local_time(context.page.view.now_ms, query.zone).date().isoformat(),
         "more": more,
         "pair": pair,
     }

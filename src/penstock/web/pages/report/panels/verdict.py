@@ -8,6 +8,7 @@ from penstock.funnels.definitions.builtins import cohort_of
 from penstock.funnels.questions import TREND, VERDICT
 from penstock.funnels.verdicts import PhraseRecord, ShownBy, ShowsRecord
 from penstock.web.pages.charts import chart
+from penstock.web.pages.report.panels.annotations import annotations_of, with_marks
 from penstock.web.pages.report.panels.context import ReportContext
 from penstock.web.pages.report.panels.periods import earlier_span
 from penstock.web.pages.report.panels.trend import rate_series
@@ -49,7 +50,10 @@ def verdict(context: ReportContext) -> dict[str, Any]:
         "loss": record.largest_loss,
         "interval": trend.interval,
         "trend": len(times) > 1
-        and chart(times, context.query.timezone, axes, rate_series(context, trend)),
+        and with_marks(
+            chart(times, context.query.timezone, axes, rate_series(context, trend)),
+            annotations_of(context, trend.data),
+        ),
     }
 
 

@@ -1,0 +1,1 @@
+"""Annotations: short notes on the time axes of reports, such as a release."""

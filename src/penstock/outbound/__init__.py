@@ -1,0 +1,1 @@
+"""Sends requests to addresses that members choose."""
