@@ -163,7 +163,7 @@ def test_a_digest_says_the_settled_rate_and_links_to_the_report(
     assert "Checkout" in text
     assert "77.5% of 40 settled attempts completed." in text
     assert "9 attempts were lost on the way from begun to paid." in text
-    assert "plan" not in text  # the values of properties may not leave the dashboard
+    assert "plan" not in text  # the values of properties may not leave the dashboard yet
     last = (due - timedelta(days=1)).date().isoformat()
     link = f"{BASE_URL}/funnels/{funnel_id}?period=custom&start="
     assert link in text
@@ -171,6 +171,29 @@ def test_a_digest_says_the_settled_rate_and_links_to_the_report(
     page = mail.get_body(("html",))
     assert page is not None
     assert "77.5% of 40 settled attempts completed." in html.unescape(page.get_content())
+
+
+def test_a_digest_names_only_values_of_properties_that_may_be_shared(
+    reader: Tenant, services: Services, mails: MailServer, clock: ShiftedClock, warehouse: object
+) -> None:
+    subscribe(reader)
+    pass_time(clock, reader, days=-2)
+    scene = Scene(reader, clock, ago_s=86_400)
+    checkout(scene, clock, entered=120, completed=0)
+    own = [{"attempt": f"a{at}", "plan": "pro"} for at in range(1, 120, 2)]
+    scene.track([scene.item(60, "paid", f"v{2 * at + 1}", **each) for at, each in enumerate(own)])
+    pass_time(clock, reader)
+    texts = []
+    for properties in ([], ["plan"]):
+        changed = {"sharedProperties": properties}
+        assert reader.browser.patch("/api/settings/workspace", json=changed).status_code == 200
+        with services.database.write() as db:
+            db.execute(update(digests).values(slot_at=clock(), due_at=clock()))
+        send(services)
+        texts.append(mails.text(len(texts)))
+    assert ["50.0% of 120 settled" in text for text in texts] == [True, True]
+    assert ["plan" in text for text in texts] == [False, True]
+    assert "plan = pro converts" in texts[1]
 
 
 def test_few_units_are_no_verdict_but_a_count(
