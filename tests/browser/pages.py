@@ -43,6 +43,7 @@ PAGES = (
     ShownPage("login", "/login", signed_in=False, dark=True),
     ShownPage("reset-password", "/reset-password", signed_in=False),
     ShownPage("new-password", "/reset-password/new", "/reset-password/new#x", signed_in=False),
+    ShownPage("unsubscribe", "/unsubscribe", "/unsubscribe?token=x", signed_in=False),
     ShownPage("confirm-email", "/confirm-email", "/confirm-email?token=x"),
     ShownPage("secured", "/login/secured"),
     ShownPage("signup", "/signup", signed_in=False),

@@ -65,7 +65,7 @@ def unsubscribe_page(request: AnyRequest, digests: DigestService) -> Response[by
     its links.
     """
     token = request.query_params.get("token", "")
-    return _unsubscribe_page(request, token, is_valid=digests.is_valid(token))
+    return _unsubscribe_page(request, token, is_valid=digests.is_valid(token), status=200)
 
 
 @page_form("/unsubscribe")
@@ -75,15 +75,15 @@ def unsubscribe(request: AnyRequest, digests: DigestService) -> Response[bytes]:
     try:
         digests.unsubscribe_by(token)
     except NotFound:
-        return _unsubscribe_page(request, token, is_valid=False)
-    return _unsubscribe_page(request, token, is_valid=True, is_done=True)
+        return _unsubscribe_page(request, token, is_valid=False, status=404)
+    return _unsubscribe_page(request, token, is_valid=True, is_done=True, status=200)
 
 
 def _unsubscribe_page(
-    request: AnyRequest, token: str, *, is_valid: bool, is_done: bool = False
+    request: AnyRequest, token: str, *, is_valid: bool, is_done: bool = False, status: int
 ) -> Response[bytes]:
     content = {"token": token, "is_valid": is_valid, "is_done": is_done}
-    return html(request, "session/unsubscribe.html", content, status=200 if is_valid else 404)
+    return html(request, "session/unsubscribe.html", content, status=status)
 
 
 ROUTES = (members, account, unsubscribe_page, unsubscribe)
