@@ -83,7 +83,7 @@ class DigestService:
                 slot_at_ms=slot_ms,
                 due_at_ms=slot_ms,
                 funnel_ids=None if ids is None else tuple(dict.fromkeys(ids)),
-                sent_at_ms=earlier and earlier.sent_at_ms,
+                sent_at_ms=None if earlier is None else earlier.sent_at_ms,
             )
             store.replace(db, digest)
         return _record(digest)

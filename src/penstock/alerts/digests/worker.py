@@ -183,13 +183,13 @@ class DigestSender:
         except StoreUnavailable:
             raise
         except PenstockError as error:
-            lines = ("The figures are not available.", error.detail)
+            reason = f" {error.detail}"
         except Exception as error:  # one funnel must not keep the others from people
             log.error("digest_section_failed", funnel_id=funnel.id, error=type(error).__name__)
-            lines = ("The figures are not available.",)
+            reason = ""
         return MailSection(
             funnel.name,
-            lines,
+            (f"The figures are not available.{reason}",),
             link=f"{self._base_url}/funnels/{funnel.id}",
             link_text="Open the report",
         )
