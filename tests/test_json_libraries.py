@@ -11,6 +11,7 @@ ROOMS = {
     re.compile(r"^from pydantic_core import .*\b(from|to)_json\b"): {
         "http",
         "accounts",
+        "assistants",
         "funnels",
         "edge",
         "links",

@@ -72,6 +72,14 @@ def test_the_media_type_of_files_is_documented(document, path, media):
     assert list(document["paths"][path]["get"]["responses"]["200"]["content"]) == media
 
 
+def test_a_route_that_changes_something_needs_a_member(document):
+    paths = document["paths"]
+    assert paths["/api/goals"]["post"]["security"] == [{"key": ["manage"]}, {"session": ["member"]}]
+    assert paths["/api/goals"]["get"]["security"] == [{"key": ["read"]}, {"session": []}]
+    assert paths["/api/funnels/preview"]["post"]["security"][-1] == {"session": []}
+    assert paths["/api/auth/password"]["post"]["security"] == [{"session": []}]
+
+
 KEYED = ("/api/v1/events", "/api/v1/events/batch", "/api/v1/transactions")
 
 

@@ -15,6 +15,7 @@ from penstock.accounts import plugin as accounts_room
 from penstock.activity import plugin as activity_room
 from penstock.alerts.digests import plugin as digests_room
 from penstock.annotations import plugin as annotations_room
+from penstock.assistants import plugin as assistants_room
 from penstock.backup import plugin as backup_room
 from penstock.base.attempts import Attempts
 from penstock.base.clock import Clock, system_clock
@@ -73,6 +74,7 @@ ROOMS: tuple[type[Room], ...] = (
     catalogue_room.CatalogueRoom,
     activity_room.ActivityRoom,
     links_room.LinksRoom,
+    assistants_room.AssistantsRoom,
     exports_room.ExportsRoom,
     digests_room.DigestsRoom,
     annotations_room.AnnotationsRoom,
@@ -189,7 +191,7 @@ def build_services(
         outcomes=funnels.outcome_worker.state,
         missing=events.losses.state,
     )
-    return Services(core, [health, *rooms, web_room.WebRoom()])
+    return Services(core, [health, *rooms, assistants_room.AssistantsRoom(), web_room.WebRoom()])
 
 
 def build_app(services: Services) -> EdgeLayer:

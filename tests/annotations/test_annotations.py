@@ -1,5 +1,6 @@
 """Annotations over HTTP: created once by a deployment script, changed, listed, deleted."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -50,6 +51,15 @@ def test_a_deployment_script_may_repeat_its_request(
     refused = workspace.client.post(ALL, json=body | {"day": "2026-11-20"})
     assert problem(refused) == (409, "annotation_differs")
     assert create(other_workspace.client, **body)["id"] == "release-4.2"
+
+
+@pytest.mark.every_database
+def test_of_concurrent_requests_with_one_id_one_adds_an_annotation(workspace: Tenant) -> None:
+    body = {"id": "release-4.2", "text": "Release 4.2"}
+    with ThreadPoolExecutor(4) as all_four:
+        answers = list(all_four.map(lambda _: create(workspace.client, **body), range(4)))
+    assert answers == [answers[0]] * 4
+    assert listed(workspace.client) == ["Release 4.2"]
 
 
 @pytest.mark.every_database

@@ -34,6 +34,9 @@ def record_examples(recorder: Recorder) -> list[Json]:
     _use_goals(recorder)
     _use_segments(recorder)
     _use_funnels(recorder, shop)
+    tool = {"name": "find_events", "arguments": {"pageSize": 1}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": tool}
+    call("POST", "/mcp", message)
     _use_links(recorder, app["id"])
     _use_jobs(recorder)
     call("GET", "/api/attribution", query=shop)

@@ -52,6 +52,8 @@ ELSEWHERE = {
     ("docs/moving-in.md", "toml"): "tests/cli/test_moving_in.py",
     ("docs/segment.md", "python"): "tests/segment/test_snippets.py",
     ("docs/segment.md", "js"): "tests/segment/test_snippets.py",
+    ("docs/assistants.md", "json"): "tests/assistants/test_doors.py",
+    ("docs/assistants.md", "sh"): "tests/assistants/test_doors.py",
     ("docs/app-links.md", "json"): "tests/links/association/test_association.py",
     **{
         (f"docs/recipes/{name}.md", language): "tests/browser/test_recipes.py"
@@ -125,6 +127,7 @@ COMMANDS = [
     ("docs/app-links.md", "curl -I "),
     ("docs/privacy.md", 'curl "https'),
     ("docs/privacy.md", "curl https"),
+    ("docs/sharing.md", "VERSION="),
     ("docs/operating.md", "head -c 32"),
     ("docs/events.md", "penstock import past"),
     ("docs/links.md", "penstock links export"),

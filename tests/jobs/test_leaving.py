@@ -80,13 +80,22 @@ def request_and_disconnect(server, services, client):
     return run_request
 
 
-@pytest.mark.parametrize("how", ["results", "preview"])
+@pytest.mark.parametrize("how", ["results", "preview", "assistant"])
 def test_the_engine_stops_when_the_client_goes_away(request_and_disconnect, warehouse, funnel, how):
     steps = {"steps": [{"type": "Event", "value": "A"}, {"type": "Event", "value": "B"}]}
     with warehouse.running_before_reports(ENDLESS):
         if how == "results":
             request_and_disconnect(
                 "GET", f"/api/funnels/{funnel}/results", lambda: warehouse.running() == 1
+            )
+        elif how == "assistant":
+            call = {"funnelId": funnel, "question": "results"}
+            message = {"name": "ask_funnel", "arguments": call}
+            request_and_disconnect(
+                "POST",
+                "/mcp",
+                lambda: warehouse.running() == 1,
+                {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": message},
             )
         else:
             request_and_disconnect(

@@ -26,11 +26,11 @@ def funnel(scene: Scene) -> str:
 
 
 def chart_of(tenant: Tenant, funnel: str, part: str = "detail", **query: Any) -> dict[str, Any]:
-    asked = {"period": "all", "show": "trend", "timezone": "UTC", **query}
-    html = html_of(tenant, f"/funnels/{funnel}", part, **asked)
-    found = re.search(r'data-chart="([^"]*)"', html)
-    assert found is not None
-    chart: dict[str, Any] = json.loads(unescape(found[1]))
+    query = {"period": "all", "show": "trend", "timezone": "UTC"} | query
+    html = html_of(tenant, f"/funnels/{funnel}", part, **query)
+    shown = re.search(r'data-chart="([^"]*)"', html)
+    assert shown is not None
+    chart: dict[str, Any] = json.loads(unescape(shown[1]))
     return chart
 
 

@@ -15,7 +15,7 @@ from penstock.accounts.session_cookies import session_token
 from penstock.base.errors import Forbidden, Unauthorized, UnsupportedMedia
 from penstock.base.wording import listed
 from penstock.http.bodies import require_json
-from penstock.http.openapi import description_of, scopes_of
+from penstock.http.openapi import description_of, is_open_to_viewers, scopes_of
 from penstock.http.requests import AnyRequest, media_type_of, path_of
 from penstock.http.scopes import require_scope
 from penstock.settings import Settings
@@ -28,8 +28,6 @@ UPLOAD_MEDIA_TYPES = "upload_media_types"
 """Route option that lists the non-JSON media types that a request with a session may upload. An
 HTML form must not be able to send these types.
 """
-_OWN_ACCOUNT = "/api/auth/"
-"""Beginning of the paths of routes for the user's own account, which every role may use."""
 
 
 async def provide_caller(
@@ -88,9 +86,11 @@ def _require_rights(request: AnyRequest, caller: Caller) -> None:
 
 
 def _require_role(request: AnyRequest, role: Role) -> None:
-    """Raise `Forbidden` unless the user's role has one of the scopes that a key would need."""
-    scopes = scopes_of(description_of(request.route_handler), request.method)
-    if role.scopes.isdisjoint(scopes) and not path_of(request).startswith(_OWN_ACCOUNT):
+    """Raise `Forbidden` if the user is a viewer and the route changes something."""
+    description = description_of(request.route_handler)
+    if role is Role.VIEWER and not is_open_to_viewers(
+        path_of(request), description, request.method
+    ):
         raise Forbidden(
             "Your role in this workspace is viewer: you can read its reports and lists, and change "
             "nothing. Ask an owner to make you a member, under Settings, Members.",

@@ -102,10 +102,10 @@ class AnnotationService:
         only = {"funnel_id": funnel_id} | ({"website_id": website_id} if website_id else {})
         margin_ms = DAY_S * 1000  # A zone shifts the start of a day by less.
         with self._database.read() as db:
-            found = store.shown(
+            rows = store.shown(
                 db, workspace_id, only, start_ms - margin_ms, end_ms + margin_ms, _MAX_SHOWN
             )
-        timed = [(each.starts_at_ms(zone), each) for each in found]
+        timed = [(each.starts_at_ms(zone), each) for each in rows]
         return [(at_ms, each) for at_ms, each in timed if start_ms <= at_ms < end_ms]
 
     def change(

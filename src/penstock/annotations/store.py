@@ -24,7 +24,7 @@ def find(db: Connection, workspace_id: WorkspaceId, annotation_id: str) -> Annot
     """Return the annotation, locked until the transaction ends."""
     own = _is(workspace_id, annotation_id)
     row = db.execute(select(annotations).where(*own).with_for_update()).first()
-    return None if row is None else record_of(row, Annotation)
+    return None if row is None else _annotation(row)
 
 
 def add(db: Connection, annotation: Annotation) -> None:

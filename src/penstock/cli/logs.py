@@ -43,7 +43,7 @@ def configure_logs(level: str) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())
-    for name in ("uvicorn", "alembic", "httpx", "httpcore", "clickhouse_connect"):
+    for name in ("uvicorn", "alembic", "httpx", "httpcore", "clickhouse_connect", "mcp"):
         logging.getLogger(name).setLevel("DEBUG" if level == "debug" else "WARNING")
     structlog.configure(
         processors=[

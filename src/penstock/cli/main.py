@@ -28,6 +28,7 @@ _COMMANDS = {
     "reset-password": "accounts:reset_password",
     "reset-second-factor": "accounts:reset_second_factor",
     "links": "link_files:links",
+    "mcp": "assistants:mcp",
 }
 """Name of a command -> its module in `penstock.cli`, and its function or group there."""
 

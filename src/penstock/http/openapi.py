@@ -16,6 +16,8 @@ from penstock.http.scopes import KeyScope
 
 _READ_ONLY = "Read-only: leave it out, or send the value that the API returned."
 _REF = "#/components/schemas/{model}"
+_OWN_ACCOUNT = "/api/auth/"
+"""Beginning of the paths of routes for the user's own account."""
 _PROBLEM_TEXTS = ("type", "title", "code", "detail", "instance")
 
 
@@ -43,8 +45,7 @@ class Description(NamedTuple):
     fields that only `answers` has. media: media types of the body; `body` describes the first, and
     the others are text. returns: media types of the response; without `answers`, its content is not
     described. job: the job record that `Prefer: respond-async` returns. scopes: an API key needs
-    one of these, and a user a role with one of them; by default `read` for GET and `manage` for
-    other methods.
+    one of these, and a viewer `read`; by default `read` for GET and `manage` for other methods.
     """
 
     summary: str
@@ -175,6 +176,16 @@ def _inline(rule: Any, definitions: dict[str, Any]) -> Any:
     return {key: _inline(part, definitions) for key, part in rule.items()}
 
 
+def query_schemas(query: type[BaseModel]) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """Return the JSON Schema of each query parameter, without references, and the names of the
+    required ones.
+    """
+    schema = query.model_json_schema()
+    definitions = schema.get("$defs", {})
+    rules = {name: _inline(rule, definitions) for name, rule in schema["properties"].items()}
+    return rules, schema.get("required", [])
+
+
 def _operation(
     path: str,
     handler: HTTPRouteHandler,
@@ -188,18 +199,11 @@ def _operation(
         if part.startswith("{")
     ]
     if entry.query:
-        schema = entry.query.model_json_schema()
-        for name, field_schema in schema["properties"].items():
-            rule = _inline(field_schema, schema.get("$defs", {}))
+        schemas_by_name, required = query_schemas(entry.query)
+        for name, rule in schemas_by_name.items():
             text = {"description": rule.pop("description")} if "description" in rule else {}
             parameters.append(
-                {
-                    "name": name,
-                    "in": "query",
-                    "required": name in schema.get("required", []),
-                    **text,
-                    "schema": rule,
-                }
+                {"name": name, "in": "query", "required": name in required, **text, "schema": rule}
             )
     for header in (*entry.headers, *([_PREFER] if entry.job else [])):
         values = {"enum": list(header.values)} if header.values else {}
@@ -263,7 +267,8 @@ def _operation(
     else:
         method = next(iter(handler.http_methods - {HttpMethod.HEAD}))
         scopes = () if entry.needs_session else scopes_of(entry, method)
-        sessions: list[dict[str, list[str]]] = [] if entry.only_key else [{"session": []}]
+        roles = [] if is_open_to_viewers(path, entry, method) else ["member"]
+        sessions: list[dict[str, list[str]]] = [] if entry.only_key else [{"session": roles}]
         operation["security"] = [*({"key": [scope.value]} for scope in scopes), *sessions]
     return operation
 
@@ -318,3 +323,8 @@ def scopes_of(description: Description | None, method: str) -> tuple[KeyScope, .
     if description is not None and description.scopes:
         return description.scopes
     return (KeyScope.READ,) if method in ("GET", "HEAD") else (KeyScope.MANAGE,)
+
+
+def is_open_to_viewers(path: str, description: Description | None, method: str) -> bool:
+    """Whether a user who may only read can use a route: it reads, or is for their own account."""
+    return KeyScope.READ in scopes_of(description, method) or path.startswith(_OWN_ACCOUNT)

@@ -258,7 +258,7 @@ class MonitoringSettings(SettingGroup):
         ),
         rule(is_http_url, "not_a_collector", "Must be a URL such as http://localhost:4318."),
         rule(
-            lambda _: find_spec("opentelemetry") is not None,
+            lambda _: find_spec("opentelemetry.sdk") is not None,
             "no_telemetry",
             f"Traces need more packages. Run: {install_command('telemetry')}",
         ),

@@ -82,6 +82,9 @@ session_required        403 Only a person may do this: log in and use the sessio
 foreign_origin          403 A call with the session cookie came from another origin. Call from the
   dashboard's own pages, or use an API key.
 scope_missing           403 The API key lacks the scope of this route. The detail names it.
+units_not_shared        403 The workspace shares no single units with assistants. Its settings can
+  allow them.
+values_not_shared       403 The workspace does not share values of this property with assistants.
 not_a_write_key         403 The API key may do more than send events of one website. Create a key
   for one website with the scope ingest.
 website_not_of_key      403 The API key is for another website.
@@ -117,6 +120,7 @@ event_not_found         404 No event with this ID is retained, or its time is in
 method_not_allowed      405 The URL exists but does not accept this method; Allow lists the methods
   that it accepts.
 conflict                409 The change conflicts with existing data.
+other_draft             409 The definition is not the one of the draft. Draft it again first.
 email_taken             409 The email address already has an account. Log in instead.
 already_member          409 A member of the workspace already has this email address.
 last_owner              409 A workspace needs an owner. Make another member an owner first.

@@ -24,8 +24,11 @@ def workspace_settings(
     """Return the workspace's settings. lock: whether to lock the row until the transaction ends."""
     statement = select(*_COLUMNS).where(workspaces.c.id == workspace_id)
     row = db.execute(statement.with_for_update(key_share=True) if lock else statement).one()
-    *others, contents, properties = row
-    return WorkspaceSettings(*others, Contents(contents), tuple(properties))
+    settings = WorkspaceSettings(*row)
+    return settings._replace(
+        shared_contents=Contents(settings.shared_contents),
+        shared_properties=tuple(settings.shared_properties),
+    )
 
 
 def update_workspace(

@@ -2,7 +2,8 @@
 // {"times": [seconds], "series": [{"label", "values", "style": "number" or "percent",
 // "colour": "series-1", "line": "dashed", "least", "most"}], "axes": {"x": "Day of entry",
 // "y": "Conversion rate"}, "zone": "Europe/Berlin", "marks": [{"index", "text"}]}. A band spans
-// what is between least and most. A mark is a note at the time with this index. A page with charts loads this module in its block `scripts`, and has a table of the same numbers.
+// what is between least and most. A mark is a note at the time with this index. A page with charts
+// loads this module in its block `scripts`, and has a table of the same numbers.
 import "./card-files.js";
 import { on } from "./delegation.js";
 import { formatNumber, formatTime } from "./formats.js";

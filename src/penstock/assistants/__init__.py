@@ -1,0 +1,1 @@
+"""Assistants: tools for language models, over the Model Context Protocol."""
