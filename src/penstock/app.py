@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 
 from penstock.accounts import plugin as accounts_room
 from penstock.activity import plugin as activity_room
+from penstock.alerts import plugin as alerts_room
 from penstock.backup import plugin as backup_room
 from penstock.base.attempts import Attempts
 from penstock.base.clock import Clock, system_clock
@@ -72,6 +73,7 @@ ROOMS: tuple[type[Room], ...] = (
     activity_room.ActivityRoom,
     links_room.LinksRoom,
     exports_room.ExportsRoom,
+    alerts_room.AlertsRoom,
     backup_room.BackupRoom,
     web_room.WebRoom,
 )
@@ -168,12 +170,13 @@ def build_services(
         read_other_rooms=_READ_PERSON,
         read_lost_events=events.quarantine.lost_on_devices,
     )
+    alerts = alerts_room.build(core, accounts, events, funnels, catalogue, outbound.outbound, box)
     exports = exports_room.build(core, accounts, wait_until_shipped=wait_until_shipped)
     backup = backup_room.build(core, events)
     edge = edge_room.build(core)
     rooms: list[Room] = [
         *(edge, nodes, accounts, events, providers, segment, funnels, catalogue, activity),
-        *(links, disk, outbound, jobs, exports, backup),
+        *(links, disk, outbound, jobs, exports, alerts, backup),
     ]
     health = health_room.build(
         core,

@@ -52,6 +52,7 @@ ELSEWHERE = {
     ("docs/moving-in.md", "toml"): "tests/cli/test_moving_in.py",
     ("docs/segment.md", "python"): "tests/segment/test_snippets.py",
     ("docs/segment.md", "js"): "tests/segment/test_snippets.py",
+    ("docs/alerts.md", '{\n  "name"'): "tests/alerts/test_alerts.py",
     ("docs/app-links.md", "json"): "tests/links/association/test_association.py",
     **{
         (f"docs/recipes/{name}.md", language): "tests/browser/test_recipes.py"

@@ -64,6 +64,14 @@ class Mailer:
         self.worker.wake()
         return True
 
+    def send(self, mail: Mail) -> None:
+        """Send an email now, for callers that repeat it themselves. Blocks, and raises `OSError` or
+        `smtplib.SMTPException`.
+        """
+        if self._server is None:
+            raise OSError("no mail server is set up")
+        self._server.send(mail, self._clock())
+
     def _send_due(self) -> float | None:
         """Send all emails that are due. Returns the seconds until the next email is due; None if
         the queue is empty.
