@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 
 from penstock.accounts import plugin as accounts_room
 from penstock.activity import plugin as activity_room
+from penstock.alerts import plugin as alerts_room
 from penstock.alerts.digests import plugin as digests_room
 from penstock.annotations import plugin as annotations_room
 from penstock.assistants import plugin as assistants_room
@@ -78,6 +79,7 @@ ROOMS: tuple[type[Room], ...] = (
     exports_room.ExportsRoom,
     digests_room.DigestsRoom,
     annotations_room.AnnotationsRoom,
+    alerts_room.AlertsRoom,
     backup_room.BackupRoom,
     web_room.WebRoom,
 )
@@ -174,6 +176,7 @@ def build_services(
         read_other_rooms=_READ_PERSON,
         read_lost_events=events.quarantine.lost_on_devices,
     )
+    alerts = alerts_room.build(core, accounts, events, funnels, catalogue, outbound.outbound, box)
     exports = exports_room.build(core, accounts, wait_until_shipped=wait_until_shipped)
     digests = digests_room.build(core, accounts, funnels, box)
     annotations = annotations_room.build(core, accounts, funnels)
@@ -181,7 +184,7 @@ def build_services(
     edge = edge_room.build(core)
     rooms: list[Room] = [
         *(edge, nodes, accounts, events, providers, segment, funnels, catalogue, activity),
-        *(links, disk, outbound, jobs, exports, annotations, digests, backup),
+        *(links, disk, outbound, jobs, exports, annotations, alerts, digests, backup),
     ]
     health = health_room.build(
         core,

@@ -145,7 +145,8 @@ def test_a_mail_has_the_sentences_and_the_link_in_both_forms() -> None:
 
 def test_the_documented_chat_message_is_the_one_that_is_sent() -> None:
     page = (ROOT / "docs/alerts.md").read_text("utf-8")
-    documented = json.loads("{" + page.partition("```json\n{")[2].partition("```")[0])
+    block = page.partition('"text":')[2].partition("```")[0]
+    documented = json.loads('{"text":' + block)
     line = "58.1% of the 620 attempts completed Checkout."
     link = "https://penstock.example.com/..."
     assert chat(message(line, subject="Checkout: below 60%", link=link)) == documented

@@ -1,1 +1,1 @@
-"""Alerts and digests: messages about funnels for people and programs outside the dashboard."""
+"""Alerts: rules that are checked every hour, and the messages that they send."""

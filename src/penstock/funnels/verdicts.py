@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 from math import log
+from operator import not_
 from typing import Annotated, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from pydantic import MISSING, field_validator, model_validator
+from pydantic import MISSING, Field, field_validator, model_validator
 
 from penstock.base.calendar import period_before
 from penstock.base.clock import iso
@@ -108,6 +109,12 @@ class PhraseRecord(Record):
 
     text: str
     shows: ShowsRecord | None = None
+    property: Annotated[str | None, Field(exclude_if=not_)] = None
+    """The property whose value the phrase names. Present only if it names one."""
+
+    def about(self, name: str) -> "PhraseRecord":
+        """Return the phrase as one that names a value of a property."""
+        return self.model_copy(update={"property": name})
 
 
 class SentenceRecord(Record):
@@ -374,7 +381,8 @@ def _loss(
     group = _most_of_the_loss(loss, lost, groups)
     if group is not None:
         shown = _phrase(group.words, ShownBy.RESULTS, cohort={group.name: group.value})
-        phrases += [PhraseRecord(text=", mostly with "), shown]
+        before = PhraseRecord(text=", mostly with ", property=group.name)
+        phrases += [before, shown.about(group.name)]
     return [*phrases, PhraseRecord(text=".")]
 
 
@@ -432,7 +440,8 @@ def _moved_segment(segments: Sequence[_Segment], loss: StepRecord | None) -> lis
         return []
     _, segment, own, others = max(moved, key=lambda item: item[0])
     words = move_words(segment.name, segment.value, own, others)
-    return [_phrase(words, ShownBy.DRIVERS, step=loss.step), PhraseRecord(text=".")]
+    moved_phrase = _phrase(words, ShownBy.DRIVERS, step=loss.step).about(segment.name)
+    return [moved_phrase, PhraseRecord(text=".")]
 
 
 def _comparison(groups: Sequence[_Group]) -> list[PhraseRecord]:
@@ -456,7 +465,7 @@ def _comparison(groups: Sequence[_Group]) -> list[PhraseRecord]:
         property=group.name,
         baseline=baseline.value,
     )
-    return [shown, PhraseRecord(text=".")]
+    return [shown.about(group.name), PhraseRecord(text=".")]
 
 
 def _against_baseline(groups: Sequence[_Group]) -> Iterator[tuple[_Group, Share, _Group, Share]]:

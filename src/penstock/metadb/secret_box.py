@@ -20,7 +20,12 @@ from sqlalchemy import Column, select, update
 from penstock.base.durable_files import sync_folder, write_durably
 from penstock.base.errors import Unavailable
 from penstock.metadb.database import Database
-from penstock.metadb.tables import identity_secrets, provider_secrets, second_factors
+from penstock.metadb.tables import (
+    alert_channels,
+    identity_secrets,
+    provider_secrets,
+    second_factors,
+)
 from penstock.settings import Settings
 
 if TYPE_CHECKING:
@@ -34,6 +39,7 @@ _SEALED_COLUMNS: tuple[Column[str], ...] = (
     provider_secrets.c.secret,
     identity_secrets.c.secret,
     second_factors.c.secret,
+    alert_channels.c.secret,
 )
 """All columns with sealed texts. Each of their tables has a column `id`."""
 
@@ -122,7 +128,7 @@ def seal_all(database: Database, box: SecretBox) -> None:
         stored = [
             (column, *row)
             for column in _SEALED_COLUMNS
-            for row in db.execute(select(column.table.c.id, column))
+            for row in db.execute(select(column.table.c.id, column).where(column.is_not(None)))
         ]
     outdated = [row for row in stored if not box.is_sealed_with_first(row[2])]
     if not outdated:

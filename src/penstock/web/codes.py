@@ -150,6 +150,7 @@ definition_too_costly   409 The filters of the saved funnel and of its goals cos
 definition_not_readable 409 A filter of the saved funnel, or of a goal that it uses, is no longer
   valid; errors names each. Correct it and save.
 too_many_cohorts        409 The workspace has the maximum number of saved cohorts. Delete one.
+too_many_alerts         409 The workspace has the maximum number of alerts. Delete one.
 too_many_destinations   409 The workspace has exports to the maximum number of destinations.
   Forget one.
 too_many_secrets        409 Too many signing secrets of one provider are valid. Revoke earlier ones
@@ -245,6 +246,10 @@ session_id_not_accepted - A server event has no sessionId; send externalSessionI
 alias_differs           - A field and its alias have different values; send one of them.
 given_twice             - The same value is sent in two places; send it in one.
 not_for_type            - Items of this type do not have the field.
+too_precise             - The number has too many decimals.
+cannot_receive          - The member cannot receive emails; the message says why.
+no_window               - The funnel has no conversion window, so its rate is never final.
+no_events               - No event with this name was received.
 needs_manage            - Lines of type stored need a key with the permission manage.
 unknown_funnel          - This workspace has no such funnel.
 unknown_website         - There is no such website.

@@ -1,6 +1,6 @@
 """Describes the last settled week of a funnel, as a section of a digest."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable
 from datetime import datetime, time, timedelta
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
@@ -14,12 +14,7 @@ from penstock.funnels.definitions.schema import FunnelRecord
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.questions import RESULTS, VERDICT
 from penstock.funnels.results.schema import ResultsQuery, ResultsRecord
-from penstock.funnels.verdicts import (
-    PhraseRecord,
-    SentenceRecord,
-    ShownBy,
-    VerdictQuery,
-)
+from penstock.funnels.verdicts import SentenceRecord, VerdictQuery
 
 _DAYS = 7
 
@@ -46,7 +41,7 @@ def read_section(
     period = {"startAt": start_ms, "endAt": end_ms}
     verdict_query = VerdictQuery.model_validate({**period, "timezone": zone.key})
     verdict = VERDICT.ask(runner, workspace_id, funnel.id, verdict_query)
-    lines = shared_lines(verdict.sentences, shared)
+    lines = _shared_lines(verdict.sentences, shared)
     if not lines:
         results_query = ResultsQuery.model_validate(period)
         lines = [_few_words(RESULTS.ask(runner, workspace_id, funnel.id, results_query))]
@@ -66,31 +61,20 @@ def read_section(
     )
 
 
-def shared_lines(sentences: Collection[SentenceRecord], shared: Collection[str]) -> list[str]:
+def _shared_lines(sentences: Iterable[SentenceRecord], shared: Collection[str]) -> list[str]:
     """Return the sentences of a verdict about the rate, its change, where and who, without values
     of properties that may not leave the dashboard.
     """
-    lines = ("".join(_shared_texts(sentence.phrases, shared)) for sentence in sentences)
-    return [line for line in lines if line.strip(".")]
-
-
-def _shared_texts(phrases: Collection[PhraseRecord], shared: Collection[str]) -> Iterator[str]:
-    texts = list[str]()
-    for phrase in phrases:
-        parameters = phrase.shows.parameters if phrase.shows else {}
-        if "quality" in parameters:
-            return
-        if parameters.get("property", "") not in ("", *shared):
-            return
-        if set(parameters.get("cohort", {})) - set(shared):
-            texts.pop()  # the words that lead to the value
-            continue
-        # The first phrase of a sentence about a segment that moved is its property and value.
-        is_segment = not texts and phrase.shows and phrase.shows.by is ShownBy.DRIVERS
-        if is_segment and not any(phrase.text.startswith(f"{name} = ") for name in shared):
-            return
-        texts.append(phrase.text)
-    yield from texts
+    lines = (
+        "".join(
+            phrase.text
+            for phrase in sentence.phrases
+            if phrase.property is None or phrase.property in shared
+        )
+        for sentence in sentences
+        if not any(each.shows and "quality" in each.shows.parameters for each in sentence.phrases)
+    )
+    return [line for line in lines if line != "."]
 
 
 def _few_words(results: ResultsRecord) -> str:

@@ -7,6 +7,7 @@ in Python can change without a migration.
 """
 
 from penstock.metadb.tables.accounts import *
+from penstock.metadb.tables.alerts import *
 from penstock.metadb.tables.annotations import *
 from penstock.metadb.tables.background import *
 from penstock.metadb.tables.base import *

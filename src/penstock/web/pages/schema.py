@@ -107,6 +107,7 @@ class FunnelPageQuery(ResultsQuery, PeriodPageQuery):
         parameters = {
             "websiteId": self.website_id,
             **self.span_parameters(now_ms, window_s),
+            "asOf": None if self.as_of is None else iso(self.as_of),
             "revision": self.revision and str(self.revision),
             "cohort": cohort_json if cohort else None,
             "filters": self.filters and filters_as_text(self.filters),

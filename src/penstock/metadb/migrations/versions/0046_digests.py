@@ -1,14 +1,14 @@
 """Let people subscribe to a weekly digest.
 
 Revision ID: 0046
-Revises: 0042
+Revises: 0045
 """
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "0046"
-down_revision = "0042"
+down_revision = "0045"
 branch_labels = None
 depends_on = None
 
