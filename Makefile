@@ -155,6 +155,11 @@ replay: $(DEV) ## Check alerts for each hour of 90 days of the demo, and print a
 forecast-sets: $(DEV) ## Print how forecasts of ten sets of events did, replayed on 120 days each
 	@$(BIN)/python -m tests.funnels.forecast_sets
 
+.PHONY: replay
+replay: $(DEV) ## Check alerts for each hour of 90 days of the demo, and print a row for each rule: hours
+	@scripts/setup tests
+	$(PYTEST) -s tests/alerts/test_replay.py $(ARGS)
+
 .PHONY: browsers
 browsers: $(DEV) ## Test /t.js with EVENTS=10000 events in Chromium, and in Firefox and WebKit, which it installs
 	@scripts/setup tests

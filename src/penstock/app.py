@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 from penstock.accounts import plugin as accounts_room
 from penstock.activity import plugin as activity_room
 from penstock.alerts import plugin as alerts_room
+from penstock.alerts.digests import plugin as digests_room
 from penstock.annotations import plugin as annotations_room
 from penstock.assistants import plugin as assistants_room
 from penstock.backup import plugin as backup_room
@@ -76,6 +77,7 @@ ROOMS: tuple[type[Room], ...] = (
     links_room.LinksRoom,
     assistants_room.AssistantsRoom,
     exports_room.ExportsRoom,
+    digests_room.DigestsRoom,
     annotations_room.AnnotationsRoom,
     alerts_room.AlertsRoom,
     backup_room.BackupRoom,
@@ -176,12 +178,13 @@ def build_services(
     )
     alerts = alerts_room.build(core, accounts, events, funnels, catalogue, outbound.outbound, box)
     exports = exports_room.build(core, accounts, wait_until_shipped=wait_until_shipped)
+    digests = digests_room.build(core, accounts, funnels, box)
     annotations = annotations_room.build(core, accounts, funnels)
     backup = backup_room.build(core, events)
     edge = edge_room.build(core)
     rooms: list[Room] = [
         *(edge, nodes, accounts, events, providers, segment, funnels, catalogue, activity),
-        *(links, disk, outbound, jobs, exports, annotations, alerts, backup),
+        *(links, disk, outbound, jobs, exports, annotations, alerts, digests, backup),
     ]
     health = health_room.build(
         core,

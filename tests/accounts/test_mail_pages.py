@@ -68,6 +68,14 @@ def test_a_mail_with_a_page_offers_both_and_one_click(
     assert f"Unsubscribe: {url}" in mails.text()
 
 
+def test_a_line_may_begin_with_the_word_from(
+    services: Services, server: object, mails: MailServer
+) -> None:
+    section = MailSection("From home to purchase", ("From here to there.", "Überall."))
+    assert services.mailer.post(lambda: composed(section))
+    assert mails.text().startswith("From home to purchase\n\nFrom here to there.\nÜberall.\n")
+
+
 def test_a_mail_without_https_does_not_promise_one_click(
     services: Services, server: object, mails: MailServer
 ) -> None:

@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 import pytest
+from docsite.pages import ROOT
 from jsonschema import Draft202012Validator
 
 from penstock.alerts.model import Message
@@ -140,3 +141,12 @@ def test_a_mail_has_the_sentences_and_the_link_in_both_forms() -> None:
     for form in (mail.text, html.unescape(mail.html)):
         assert "58.1% of 620 settled attempts completed." in form
         assert LINK in form
+
+
+def test_the_documented_chat_message_is_the_one_that_is_sent() -> None:
+    page = (ROOT / "docs/alerts.md").read_text("utf-8")
+    block = page.partition('"text":')[2].partition("```")[0]
+    documented = json.loads('{"text":' + block)
+    line = "58.1% of the 620 attempts completed Checkout."
+    link = "https://penstock.example.com/..."
+    assert chat(message(line, subject="Checkout: below 60%", link=link)) == documented

@@ -43,7 +43,7 @@ HOUR_MS = 3_600_000
 TURNING = dict.fromkeys(map(ord, "\u202e\u2066\u200f"))
 OLD_NAMES = (
     *("workspaces", "api_keys", "websites", "segments", "funnels", "funnel_revisions"),
-    *("saved_cohorts", "links", "link_revisions", "import_mappings"),
+    *("saved_cohorts", "links", "link_revisions", "import_mappings", "alerts"),
 )
 """Tables with names that earlier versions accepted and that are refused now."""
 
@@ -213,6 +213,10 @@ class Workspace:
         self.ids["funnel"] = funnel_id
         cohort = {"name": self.name, "kind": "list", "funnelId": funnel_id}
         self.ids["cohort"] = self._send("/api/cohorts", cohort)["id"]
+        condition = {"kind": "silence", "event": text, "minutes": 60}
+        chat = {"kind": "chat", "url": "https://chat.example.com/hooks/1"}
+        alert = {"name": self.name, "condition": condition, "channels": [chat]}
+        self.ids["alert"] = self._send("/api/alerts", alert)["id"]
 
     def _link(self) -> None:
         """Create an app, a link to it, and opens with and without a match."""

@@ -71,6 +71,9 @@ ELSEWHERE = {
 """Page and language -> test that runs all these blocks of the page."""
 
 BLOCKS_ELSEWHERE = {
+    ("docs/alerts.md", '{\n  "name"'): "tests/alerts/test_alerts.py",
+    ("docs/alerts.md", '{\n  "text"'): "tests/alerts/test_rendering.py",
+    ("docs/alerts.md", '{"weekday"'): "tests/alerts/test_digests.py",
     ("docs/moving-out.md", "penstock import"): "tests/cli/test_import_export.py",
     ("docs/moving-out.md", "-- Orders"): "tests/cli/test_export.py",
     ("docs/moving-out.md", "sources:"): "tests/cli/test_export.py",

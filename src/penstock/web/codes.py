@@ -126,6 +126,7 @@ already_member          409 A member of the workspace already has this email add
 last_owner              409 A workspace needs an owner. Make another member an owner first.
 mail_not_set_up         409 Email is not set up, so Penstock cannot send a link. For a new
   password, its operator can run penstock reset-password.
+email_not_confirmed     409 Confirm your email address first: the dashboard offers a link.
 email_confirmed         409 Your email address is already confirmed.
 second_factor_on        409 The second factor is already on. Turn it off first.
 second_factor_off       409 The user has no second factor.
@@ -250,6 +251,7 @@ cannot_receive          - The member cannot receive emails; the message says why
 no_window               - The funnel has no conversion window, so its rate is never final.
 no_events               - No event with this name was received.
 needs_manage            - Lines of type stored need a key with the permission manage.
+unknown_funnel          - This workspace has no such funnel.
 unknown_website         - There is no such website.
 not_a_time              - The value is not an ISO 8601 time with an offset, nor epoch milliseconds.
 not_a_date              - The value is not a date such as 2026-11-20.
