@@ -42,7 +42,9 @@ class MailServer:
         return self.mails[number]
 
     def text(self, number: int = 0) -> str:
-        text: str = self.mail(number).get_content()
+        body = self.mail(number).get_body(("plain",))
+        assert body is not None
+        text: str = body.get_content()
         return text.replace("\r\n", "\n")
 
 

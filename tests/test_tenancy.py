@@ -44,6 +44,11 @@ LINE = (
 SECRET = {"signingSecret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
 NDJSON = {"content": LINE, "headers": {"Content-Type": "application/x-ndjson"}}
 
+ALERT = {
+    "condition": {"kind": "lag", "minutes": 5},
+    "channels": [{"kind": "webhook", "url": "https://example.com/"}],
+    "paused": True,
+}
 
 _numbers = count(1)
 
@@ -195,6 +200,7 @@ RECORDS: dict[str, Callable[[Tenant], str]] = {
     "provider": lambda _: "stripe",
     "annotation_id": creator("/api/annotations", {"text": "Release"}, named=False),
     "goal_id": creator("/api/goals", {"name": "Signed up", "match": STEP}),
+    "alert_id": creator("/api/alerts", ALERT),
     "segment_id": creator(
         "/api/segments", {"filters": [{"property": "plan", "operator": "is_set"}]}
     ),
@@ -229,6 +235,8 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("post", "/api/annotations"): {"json": {"text": "Release"}},
     ("patch", "/api/annotations/{annotation_id}"): {"json": {"text": "Release"}},
     ("patch", "/api/settings/members/{user_id}"): {"json": {"role": "owner"}},
+    ("post", "/api/alerts"): {"json": ALERT | {"name": "Waiting"}},
+    ("post", "/api/alerts/{alert_id}/snooze"): {"json": {"until": None}},
     ("put", "/api/funnels/{funnel_id}"): {"json": FUNNEL},
     ("patch", "/api/funnels/{funnel_id}"): {"json": {"folder": "Shop"}},
     ("post", "/api/v1/events"): {"json": EVENT},

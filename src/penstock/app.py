@@ -13,6 +13,8 @@ from sqlalchemy import Connection
 
 from penstock.accounts import plugin as accounts_room
 from penstock.activity import plugin as activity_room
+from penstock.alerts import plugin as alerts_room
+from penstock.alerts.digests import plugin as digests_room
 from penstock.annotations import plugin as annotations_room
 from penstock.assistants import plugin as assistants_room
 from penstock.backup import plugin as backup_room
@@ -78,9 +80,11 @@ ROOMS: tuple[type[Room], ...] = (
     links_room.LinksRoom,
     assistants_room.AssistantsRoom,
     exports_room.ExportsRoom,
+    digests_room.DigestsRoom,
     annotations_room.AnnotationsRoom,
     shares_room.SharesRoom,
     webhooks_room.WebhooksRoom,
+    alerts_room.AlertsRoom,
     backup_room.BackupRoom,
     web_room.WebRoom,
 )
@@ -180,15 +184,18 @@ def build_services(
         read_other_rooms=_READ_PERSON,
         read_lost_events=events.quarantine.lost_on_devices,
     )
+    alerts = alerts_room.build(core, accounts, events, funnels, catalogue, outbound.outbound, box)
     exports = exports_room.build(core, accounts, wait_until_shipped=wait_until_shipped)
     shares = shares_room.build(core, accounts, funnels)
+    digests = digests_room.build(core, accounts, funnels, box)
     annotations = annotations_room.build(core, accounts, funnels)
     webhooks = webhooks_room.build(core, accounts, funnels, outbound, box)
     backup = backup_room.build(core, events)
     edge = edge_room.build(core)
     rooms: list[Room] = [
         *(edge, nodes, accounts, events, providers, segment, funnels, catalogue, activity),
-        *(links, disk, outbound, jobs, exports, annotations, shares, webhooks, backup),
+        *(links, disk, outbound, jobs, exports, annotations, shares, alerts, digests, webhooks),
+        backup,
     ]
     health = health_room.build(
         core,

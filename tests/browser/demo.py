@@ -35,6 +35,13 @@ SEGMENT = {
 }
 
 
+ALERT: dict[str, Any] = {
+    "name": "Checkout below 90%",
+    "condition": {"kind": "rate", "when": "below", "level": 0.9},
+    "channels": [{"kind": "chat", "url": "https://chat.example.com/hooks/1"}],
+}
+"""An alert. Its chat does not exist."""
+
 TABLE = b"""ordered_at;customer_no;status;order_no;total;express
 02.05.2024 10:00:00;1007;cart;A-1;12.50;false
 02.05.2024 10:04:00;1007;paid;A-1;12.50;false
@@ -123,6 +130,8 @@ class Demo:
         self.ids["share"] = self._share()
         release = {"text": "Release 4.2", "at": int(time.time() - 12 * 86_400) * 1000}
         create(client, "/api/annotations", release)
+        alert = {**ALERT, "condition": {**ALERT["condition"], "funnelId": self.ids["funnel"]}}
+        self.ids["alert"] = create(client, "/api/alerts", alert)["id"]
         self._live()
         self.ids["import"] = self._import()
         self.ids["checked"] = self._check("mixpanel-2024-05.json")

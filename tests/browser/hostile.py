@@ -43,7 +43,7 @@ HOUR_MS = 3_600_000
 TURNING = dict.fromkeys(map(ord, "\u202e\u2066\u200f"))
 OLD_NAMES = (
     *("workspaces", "api_keys", "websites", "segments", "funnels", "funnel_revisions"),
-    *("saved_cohorts", "links", "link_revisions", "import_mappings", "shares"),
+    *("saved_cohorts", "links", "link_revisions", "import_mappings", "shares", "alerts"),
 )
 """Tables with names that earlier versions accepted and that are refused now. A shared report has
 the name of its funnel by default.
@@ -219,6 +219,10 @@ class Workspace:
         selection = {"period": "all", "filters": json.dumps(match["filters"])}
         share = self._send("/api/shares", {"funnelId": funnel_id, "parameters": selection})
         self.ids["share"] = share["url"].rpartition("/")[2]
+        condition = {"kind": "silence", "event": text, "minutes": 60}
+        chat = {"kind": "chat", "url": "https://chat.example.com/hooks/1"}
+        alert = {"name": self.name, "condition": condition, "channels": [chat]}
+        self.ids["alert"] = self._send("/api/alerts", alert)["id"]
 
     def _link(self) -> None:
         """Create an app, a link to it, and opens with and without a match."""

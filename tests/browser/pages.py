@@ -43,6 +43,7 @@ PAGES = (
     ShownPage("login", "/login", signed_in=False, dark=True),
     ShownPage("reset-password", "/reset-password", signed_in=False),
     ShownPage("new-password", "/reset-password/new", "/reset-password/new#x", signed_in=False),
+    ShownPage("unsubscribe", "/unsubscribe", "/unsubscribe?token=x", signed_in=False),
     ShownPage("confirm-email", "/confirm-email", "/confirm-email?token=x"),
     ShownPage("secured", "/login/secured"),
     ShownPage("signup", "/signup", signed_in=False),
@@ -126,6 +127,10 @@ PAGES = (
     ShownPage(
         "settings-app", "/settings/websites/{website_id}", "/settings/websites/{app}", dark=True
     ),
+    ShownPage("alerts", "/alerts"),
+    ShownPage("alert", "/alerts/{alert_id}", "/alerts/{alert}", dark=True),
+    ShownPage("alert-new", "/alerts/new", "/alerts/new?funnelId={funnel}"),
+    ShownPage("alert-edit", "/alerts/{alert_id}/edit", "/alerts/{alert}/edit"),
     ShownPage("settings-api-keys", "/settings/api-keys"),
     ShownPage("settings-workspace", "/settings/workspace"),
     ShownPage("settings-members", "/settings/members", dark=True),
@@ -135,7 +140,10 @@ PAGES = (
     ShownPage("settings-account", "/settings/account"),
 )
 
-ONLY_LEAD_ON = {"/", "/connect", "/login/sso", "/login/sso/callback", "/settings"}
+ONLY_LEAD_ON = {
+    *("/", "/connect", "/login/sso", "/login/sso/callback", "/settings"),
+    "/alerts/messages/{message_id}",
+}
 """Routes of pages without content, such as redirects."""
 
 PARTS = {"/funnels/{funnel_id}/row", "/funnels/{funnel_id}/outcomes"}

@@ -18,6 +18,7 @@ SHOWS_NOTHING_STORED = {
     "new-password",
     "signup",
     "confirm-email",
+    "unsubscribe",
     "welcome",
     "funnel-new",
     "goal-new",

@@ -35,6 +35,10 @@ def _sign_up(recorder: Recorder) -> httpx.Client:
     token = _mailed_token(recorder, "Confirm your address for Penstock", r"\?token=([\w-]+)")
     redeem = "/api/auth/email-confirmations/redeem"
     call("POST", redeem, {"token": token}, client=browser)
+    digest = {"weekday": "monday", "hour": 8, "timezone": "Europe/Berlin"}
+    call("PUT", "/api/auth/digest", digest, client=browser)
+    call("GET", "/api/auth/digest", client=browser)
+    call("DELETE", "/api/auth/digest", client=browser)
     return browser
 
 

@@ -198,6 +198,7 @@ def _use_funnels(recorder: Recorder, shop: Json) -> None:
     call("GET", "/api/funnels/{funnel_id}/unit-table", query=table, **ids)
     _use_cohorts(recorder, funnel["id"])
     _use_shares(recorder, funnel["id"])
+    _use_alerts(recorder)
     trace = "/api/funnels/{funnel_id}/units/{unit}"
     events = call("GET", trace, query=shop, unit="c-1", **ids)["events"]
     event = {**days, "eventId": events[0]["eventId"]}
@@ -232,6 +233,32 @@ def _use_shares(recorder: Recorder, funnel_id: str) -> None:
     share = recorder.call("POST", "/api/shares", body)
     recorder.call("GET", "/api/shares", query={"funnelId": funnel_id})
     recorder.call("DELETE", "/api/shares/{share_id}", share_id=share["id"])
+
+
+def _use_alerts(recorder: Recorder) -> None:
+    """Save an alert, whose event has stayed away, and wait for its email."""
+    call, tenant = recorder.call, recorder.tenant
+    user_id = tenant.browser.get("/api/auth/session").json()["user"]["id"]
+    body = {
+        "name": "No checkouts",
+        "condition": {"kind": "silence", "event": "checkout_started", "minutes": 60},
+        "channels": [{"kind": "email", "userId": user_id}],
+        "quietHours": {"from": "03:00", "to": "03:01", "timezone": "Europe/Berlin"},
+    }
+    path, ids = "/api/alerts/{alert_id}", {"alert_id": call("POST", "/api/alerts", body)["id"]}
+
+    def is_sent() -> bool:
+        listed = tenant.client.get(path.format(**ids) + "/messages").json()["data"]
+        return bool(listed) and listed[0]["deliveries"][0]["state"] == "sent"
+
+    eventually(is_sent)
+    call("GET", "/api/alerts", query={"pageSize": 1})
+    for part in ("", "/checks", "/messages"):
+        call("GET", path + part, **ids)
+    call("PATCH", path, {"quietHours": None}, **ids)
+    call("POST", f"{path}/snooze", {"until": None}, **ids)
+    call("POST", f"{path}/test", **ids)
+    call("DELETE", path, **ids)
 
 
 def _use_jobs(recorder: Recorder) -> None:

@@ -58,6 +58,7 @@ ELSEWHERE = {
         ("docs/webhooks.md", language): "tests/webhooks/test_page.py"
         for language in ("sh", "json", "python")
     },
+    ("docs/alerts.md", '{\n  "name"'): "tests/alerts/test_alerts.py",
     ("docs/assistants.md", "json"): "tests/assistants/test_doors.py",
     ("docs/assistants.md", "sh"): "tests/assistants/test_doors.py",
     ("docs/app-links.md", "json"): "tests/links/association/test_association.py",
@@ -76,6 +77,9 @@ ELSEWHERE = {
 """Page and language -> test that runs all these blocks of the page."""
 
 BLOCKS_ELSEWHERE = {
+    ("docs/alerts.md", '{\n  "name"'): "tests/alerts/test_alerts.py",
+    ("docs/alerts.md", '{\n  "text"'): "tests/alerts/test_rendering.py",
+    ("docs/alerts.md", '{"weekday"'): "tests/alerts/test_digests.py",
     ("docs/moving-out.md", "penstock import"): "tests/cli/test_import_export.py",
     ("docs/moving-out.md", "-- Orders"): "tests/cli/test_export.py",
     ("docs/moving-out.md", "sources:"): "tests/cli/test_export.py",

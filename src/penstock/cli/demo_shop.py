@@ -58,13 +58,13 @@ class Shop:
     app_id: str
 
 
-def shop_events(shop: Shop, now_ms: int) -> list[DemoRequest]:
+def shop_events(shop: Shop, now_ms: int, days: int = DAYS) -> list[DemoRequest]:
     """Return all requests in the order in which to send them."""
     random = Random(20_26)
     requests = [
         request
-        for number in range(VISITORS)
-        for request in _Visitor(number, shop, now_ms, random).requests()
+        for number in range(VISITORS * days // DAYS)
+        for request in _Visitor(number, shop, now_ms, days, random).requests()
         if request.at_ms <= now_ms
     ]
     return sorted(requests, key=lambda request: request.at_ms)
@@ -75,9 +75,9 @@ def _choose(random: Random, choices: tuple[tuple[Any, int], ...]) -> Any:
 
 
 class _Visitor:
-    """One person's requests in a month. random: makes all random choices."""
+    """One person's requests in a period. random: makes all random choices."""
 
-    def __init__(self, number: int, shop: Shop, now_ms: int, random: Random) -> None:
+    def __init__(self, number: int, shop: Shop, now_ms: int, days: int, random: Random) -> None:
         self.random, self.number = random, number
         self.agent: str = _choose(random, ((DESKTOP, 45), (PHONE, 25), (APP, 30)))
         self.website_id = shop.app_id if self.agent == APP else shop.web_id
@@ -86,7 +86,7 @@ class _Visitor:
         self.campaign: str | None = _choose(random, _CAMPAIGNS)
         self.variant: str | None = _choose(random, (("a", 49), ("b", 48), (None, 3)))
         self.plan: str = _choose(random, _PLANS)
-        self.first_visit_ms = now_ms - int(random.uniform(0, DAYS) * _DAY)
+        self.first_visit_ms = now_ms - int(random.uniform(0, days) * _DAY)
         self.attempts = 0
 
     def requests(self) -> Iterator[DemoRequest]:

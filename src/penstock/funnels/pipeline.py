@@ -238,9 +238,10 @@ class FunnelQueryRunner:
         return members
 
     def move(
-        self, context: QueryContext, start_ms: int | None, end_ms: int | None, as_of_ms: int
+        self, context: QueryContext, start_ms: int | None, end_ms: int | None, as_of_ms: int | None
     ) -> QueryContext:
-        """Return the same query about another period, evaluated as of a time in the past.
+        """Return the same query about another period, evaluated as of a time in the past; None
+        leaves its time.
 
         Raises the same errors as step 4 of `prepare`.
         """

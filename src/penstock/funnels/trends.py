@@ -18,7 +18,7 @@ from penstock.funnels.queries.history import spans_after_last_pause
 from penstock.funnels.queries.parameters import check_pair, check_step
 from penstock.funnels.queries.provenance import QueryResult, empty_result, head_of
 from penstock.funnels.queries.schema import CohortQuery, HeadRecord
-from penstock.funnels.results.schema import FiguresRecord, SettledRecord
+from penstock.funnels.results.schema import FiguresRecord, RangeRecord, SettledRecord
 from penstock.funnels.results.tally import NOTHING, Tally, figures_of
 from penstock.funnels.statements.units import possible_entries, trend
 from penstock.http.period import InBuckets
@@ -67,6 +67,8 @@ class BetweenRecord(Record):
     """Those that also reached `toStep`."""
     settled_rate: Rate | None
     """settledContinued / settled."""
+    final_rate: RangeRecord | None
+    """Range of the conversion rate once all windows have closed; null if no unit is open."""
 
 
 class TrendBucketRecord(FiguresRecord, _SpanRecord, SettledRecord):
@@ -226,11 +228,11 @@ def _bucket(
         maturing=window_s is None or params.evaluated_at_ms <= last_entry_ms + window_s * 1000,
         partial=is_cut,
         lost=None if step is None else row["lost"] if row else 0,
-        between=None if pair is None else _between(row),
+        between=None if pair is None else _between(context.definition, row),
     )
 
 
-def _between(row: Mapping[str, Any] | None) -> BetweenRecord:
+def _between(definition: Definition, row: Mapping[str, Any] | None) -> BetweenRecord:
     names = ("reached_from", "reached_to", "settled_from", "settled_to")
     reached, continued, settled, settled_continued = (row[name] if row else 0 for name in names)
     return BetweenRecord(
@@ -240,4 +242,21 @@ def _between(row: Mapping[str, Any] | None) -> BetweenRecord:
         settled=settled,
         settled_continued=settled_continued,
         settled_rate=rate(settled_continued, settled),
+        final_rate=row and _final_rate(definition, row),
     )
+
+
+def _final_rate(definition: Definition, row: Mapping[str, Any]) -> RangeRecord | None:
+    """Return the range of the rate between two steps once all windows have closed.
+
+    At the least, no open unit continues, and those that have may still be excluded. At the most,
+    all open units continue. None if no unit is open, or all units are excluded for good.
+    """
+    before, unfinished = row["open_before"], row["open_from"]
+    may_be_excluded = row["open_to"] if definition.excludes else 0
+    reached = row["reached_from"] + before
+    if not reached or not (before or unfinished or may_be_excluded):
+        return None
+    unexcluded = reached - may_be_excluded
+    lower = (row["reached_to"] - may_be_excluded) / unexcluded if unexcluded else 0.0
+    return RangeRecord.rounded((lower, (row["reached_to"] + unfinished + before) / reached))

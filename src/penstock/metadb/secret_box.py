@@ -21,6 +21,7 @@ from penstock.base.durable_files import sync_folder, write_durably
 from penstock.base.errors import Unavailable
 from penstock.metadb.database import Database
 from penstock.metadb.tables import (
+    alert_channels,
     identity_secrets,
     provider_secrets,
     second_factors,
@@ -39,6 +40,7 @@ _SEALED_COLUMNS: tuple[Column[str], ...] = (
     provider_secrets.c.secret,
     identity_secrets.c.secret,
     second_factors.c.secret,
+    alert_channels.c.secret,
     webhook_secrets.c.secret,
 )
 """All columns with sealed texts. Each of their tables has a column `id`."""
@@ -128,7 +130,7 @@ def seal_all(database: Database, box: SecretBox) -> None:
         stored = [
             (column, *row)
             for column in _SEALED_COLUMNS
-            for row in db.execute(select(column.table.c.id, column))
+            for row in db.execute(select(column.table.c.id, column).where(column.is_not(None)))
         ]
     outdated = [row for row in stored if not box.is_sealed_with_first(row[2])]
     if not outdated:

@@ -128,6 +128,7 @@ already_member          409 A member of the workspace already has this email add
 last_owner              409 A workspace needs an owner. Make another member an owner first.
 mail_not_set_up         409 Email is not set up, so Penstock cannot send a link. For a new
   password, its operator can run penstock reset-password.
+email_not_confirmed     409 Confirm your email address first: the dashboard offers a link.
 email_confirmed         409 Your email address is already confirmed.
 second_factor_on        409 The second factor is already on. Turn it off first.
 second_factor_off       409 The user has no second factor.
@@ -155,6 +156,7 @@ definition_not_readable 409 A filter of the saved funnel, or of a goal that it u
   valid; errors names each. Correct it and save.
 too_many_cohorts        409 The workspace has the maximum number of saved cohorts. Delete one.
 too_many_shares         409 The workspace has the maximum number of shared reports. Revoke one.
+too_many_alerts         409 The workspace has the maximum number of alerts. Delete one.
 too_many_destinations   409 The workspace has exports to the maximum number of destinations.
   Forget one.
 too_many_secrets        409 Too many signing secrets of one provider are valid. Revoke earlier ones
@@ -252,7 +254,12 @@ session_id_not_accepted - A server event has no sessionId; send externalSessionI
 alias_differs           - A field and its alias have different values; send one of them.
 given_twice             - The same value is sent in two places; send it in one.
 not_for_type            - Items of this type do not have the field.
+too_precise             - The number has too many decimals.
+cannot_receive          - The member cannot receive emails; the message says why.
+no_window               - The funnel has no conversion window, so its rate is never final.
+no_events               - No event with this name was received.
 needs_manage            - Lines of type stored need a key with the permission manage.
+unknown_funnel          - This workspace has no such funnel.
 unknown_website         - There is no such website.
 not_a_time              - The value is not an ISO 8601 time with an offset, nor epoch milliseconds.
 not_a_date              - The value is not a date such as 2026-11-20.

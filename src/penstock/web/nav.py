@@ -42,6 +42,7 @@ SETTINGS = (
 
 NAV: tuple[Entry, ...] = (
     Entry("Funnels", "/funnels", "funnels"),
+    Entry("Alerts", "/alerts", "alerts"),
     Entry("Goals", "/goals", "goals"),
     Entry("Segments", "/segments", "segments"),
     Entry("Live events", "/live", "live", _LIVE),

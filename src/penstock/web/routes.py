@@ -7,6 +7,8 @@ from penstock.http.handlers import route
 from penstock.http.requests import AnyRequest
 from penstock.web.assets import IMMUTABLE, assets
 from penstock.web.client import routes as client_routes
+from penstock.web.pages.alert_messages import routes as alert_messages_routes
+from penstock.web.pages.alerts import routes as alerts_routes
 from penstock.web.pages.attribution import routes as attribution_routes
 from penstock.web.pages.cohorts import routes as cohorts_routes
 from penstock.web.pages.docs import routes as docs_routes
@@ -46,6 +48,8 @@ ROUTES = (
     *funnels_routes.ROUTES,
     *report_routes.ROUTES,
     *units_routes.ROUTES,
+    *alert_messages_routes.ROUTES,
+    *alerts_routes.ROUTES,
     *goals_routes.ROUTES,
     *segments_routes.ROUTES,
     *live_routes.ROUTES,

@@ -1,12 +1,37 @@
-"""Makes names that strangers chose safe to show in emails from the operator's server."""
+"""Makes texts that strangers chose safe to show in emails from the operator's server."""
 
 import unicodedata
 from itertools import groupby
+
+from penstock.base.patterns import Pattern
 
 _MAX_CHARS = 60
 _PLAIN = frozenset("-&,'()!")
 _MAX_DIGITS = 6
 """Maximum number of consecutive digits, because phones offer to call longer numbers."""
+
+_MAX_SENTENCE_CHARS = 400
+_DOMAIN_DOT = Pattern(r"[.\x{3002}]([\p{L}\p{M}])")
+_DOTTED_NUMBER = Pattern(r"\d+(?:\.\d+){2,}")
+_SCHEME_COLON = Pattern(r":([^\s\d])")
+
+
+def plain_sentence(sentence: str) -> str:
+    """Return a sentence, which may contain names, without anything that a mail client would turn
+    into a link.
+
+    Unlike `plain_name`, it keeps punctuation, quotes and numbers such as `61.3%`. Only the dots and
+    colons of addresses and `@` go. Line breaks become spaces.
+    """
+    normal = unicodedata.normalize("NFKC", sentence).replace("@", " ")
+    visible = "".join(
+        "" if unicodedata.category(character) == "Cf" else character for character in normal
+    )
+    text = _DOMAIN_DOT.sub(lambda dot: f" {dot[1]}", " ".join(visible.split()))
+    text = _DOTTED_NUMBER.sub(lambda number: number[0].replace(".", " "), text)
+    text = _SCHEME_COLON.sub(lambda colon: f": {colon[1]}", text)
+    cut = text[: _MAX_SENTENCE_CHARS - 1].rstrip() + "…"
+    return text if len(text) <= _MAX_SENTENCE_CHARS else cut
 
 
 def plain_name(name: str) -> str:

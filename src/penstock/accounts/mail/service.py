@@ -64,6 +64,14 @@ class Mailer:
         self.worker.wake()
         return True
 
+    def send(self, mail: Mail) -> None:
+        """Send an email now, for callers that repeat it themselves. Blocks, and raises `OSError` or
+        `smtplib.SMTPException`.
+        """
+        if self._server is None:
+            raise OSError("no mail server is set up")
+        self._server.send(mail, self._clock())
+
     def _send_due(self) -> float | None:
         """Send all emails that are due. Returns the seconds until the next email is due; None if
         the queue is empty.
@@ -98,7 +106,7 @@ class Mailer:
             raise
         except (OSError, smtplib.SMTPException) as error:
             queued.failures += 1
-            is_last = _is_final(error) or queued.failures > len(_RETRY_AFTER_S)
+            is_last = is_final(error) or queued.failures > len(_RETRY_AFTER_S)
             log.warning(
                 "mail_dropped" if is_last else "mail_not_sent",
                 error=type(error).__name__,
@@ -114,7 +122,7 @@ class Mailer:
         return True
 
 
-def _is_final(error: Exception) -> bool:
+def is_final(error: Exception) -> bool:
     """Whether the server rejected this email permanently."""
     if isinstance(error, smtplib.SMTPRecipientsRefused):
         return all(code >= 500 for code, _ in error.recipients.values())

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 from pydantic import MISSING, AfterValidator, Field, field_validator, model_validator
 
 from penstock.base.calendar import local_time, period_before, period_from
+from penstock.base.clock import iso
 from penstock.base.paging import MAX_PAGE_SIZE, Page
 from penstock.base.table_files import TableFormat
 from penstock.funnels.definitions.ad_hoc import AdHocChanges
@@ -119,6 +120,7 @@ class ReportQuery(ResultsQuery, ReportPeriod):
         parameters = {
             "websiteId": self.website_id,
             **self.span_parameters(now_ms, window_s),
+            "asOf": None if self.as_of is None else iso(self.as_of),
             "revision": self.revision and str(self.revision),
             "cohort": cohort_json if cohort else None,
             "filters": self.filters and filters_as_text(self.filters),

@@ -288,10 +288,14 @@ def trend(
     the first entry. For visitors, `counted` must have the same edges. step: count the units that
     dropped off after this step as `lost`, in one more column. pair: count the eligible units that
     reached each of two steps, and those of them that are settled, as `reached_from`, `reached_to`,
-    `settled_from` and `settled_to`, in four more columns. Columns: bucket (its start), first_ms and
-    last_ms (times of its first and last entry), entered, completed, pending, early (completed units
-    whose window is open), excluded, reopened (dropped-off units that are open), reopened_excluded
-    (excluded units that are open), median_ms. Buckets without entries are omitted.
+    `settled_from` and `settled_to`, and the open units that may still reach the second step
+    (`open_from`), that may still reach both (`open_before`), and that have reached the second and
+    may still be excluded (`open_to`), in seven more columns.
+
+    Columns: bucket (its start), first_ms and last_ms (times of its first and last entry), entered,
+    completed, pending, early (completed units whose window is open), excluded, reopened
+    (dropped-off units that are open), reopened_excluded (excluded units that are open), median_ms.
+    Buckets without entries are omitted.
     """
     plan = counted.plan
     n = len(plan.steps)
@@ -301,7 +305,14 @@ def trend(
         more = f"countIf(reached = {step} AND {dropped_off}) AS lost,"
     if pair is not None:
         settled = f"{_ELIGIBLE} AND NOT open AND NOT ({_waiting(plan)})"
+        pending = _outcome(plan, Outcome.PENDING, n)
+        may_continue = f"(({pending}) OR open AND {dropped_off})"
         more += f"""
+               countIf({may_continue} AND reached < {pair[0]}
+                   OR open AND NOT ({_ELIGIBLE})) AS open_before,
+               countIf({may_continue} AND reached >= {pair[0]} AND reached < {pair[1]})
+                   AS open_from,
+               countIf({may_continue} AND reached >= {pair[1]}) AS open_to,
                countIf(reached >= {pair[0]} AND {_ELIGIBLE}) AS reached_from,
                countIf(reached >= {pair[1]} AND {_ELIGIBLE}) AS reached_to,
                countIf(reached >= {pair[0]} AND {settled}) AS settled_from,

@@ -7,11 +7,13 @@ in Python can change without a migration.
 """
 
 from penstock.metadb.tables.accounts import *
+from penstock.metadb.tables.alerts import *
 from penstock.metadb.tables.annotations import *
 from penstock.metadb.tables.background import *
 from penstock.metadb.tables.base import *
 from penstock.metadb.tables.cohorts import *
 from penstock.metadb.tables.definitions import *
+from penstock.metadb.tables.digests import *
 from penstock.metadb.tables.identity import *
 from penstock.metadb.tables.intake import *
 from penstock.metadb.tables.managed_links import *

@@ -325,6 +325,11 @@ class FunnelPage:
         path = f"{self._path}/units/{quote(unit, safe='')}"
         return address_with_selection(path, self.selection)
 
+    @property
+    def alert_address(self) -> str:
+        """The address of the form for an alert about the units of this page."""
+        return address_with_selection("/alerts/new", self.selection, funnelId=self.funnel.id)
+
     def report_address(self) -> str:
         return address_with_selection(self._path, self.selection)
 

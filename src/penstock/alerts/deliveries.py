@@ -1,0 +1,136 @@
+"""Delivers messages to their channels.
+
+Each channel gets its messages in order, and a channel that does not answer delays only itself.
+"""
+
+import smtplib
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import structlog
+
+from penstock.accounts.mail.service import Mailer
+from penstock.alerts import store
+from penstock.alerts.model import (
+    ChannelKind,
+    Delivery,
+    DeliveryState,
+    DueDelivery,
+    MessageKind,
+)
+from penstock.alerts.quiet_hours import quiet_until_ms
+from penstock.alerts.rendering import as_chat, as_mail, as_webhook
+from penstock.base.errors import StoreUnavailable
+from penstock.base.worker import Worker
+from penstock.core import Core
+from penstock.metadb.secret_box import SecretBox
+from penstock.outbound.model import DeliveryFailed
+from penstock.outbound.sender import Outbound, signed_headers
+
+log = structlog.get_logger()
+
+_RETRY_AFTER_S = (30, 300, 1_800, 7_200, 21_600, 43_200, 86_400, 86_400)
+"""Pauses after failed attempts, in seconds: three days in all."""
+_LEASE_MS = 120_000
+_BATCH, _THREADS = 16, 8
+_IDLE_S = 60.0
+_GONE = 410
+
+
+class Deliverer:
+    """Sends the messages that are due. `deliver_due` blocks."""
+
+    def __init__(self, core: Core, mailer: Mailer, outbound: Outbound, box: SecretBox) -> None:
+        self._database, self._clock = core.database, core.clock
+        self._mailer, self._outbound, self._box = mailer, outbound, box
+        self.worker = Worker("alert_messages", self.deliver_due, self._clock, first_after_s=5.0)
+
+    def deliver_due(self) -> float:
+        """Send all messages that are due. Returns the seconds until the next one is."""
+        while not self.worker.is_stopping:
+            self.worker.report_progress()
+            now_ms = self._clock()
+            with self._database.write() as db:
+                claimed = store.claim_deliveries(db, now_ms, now_ms + _LEASE_MS, _BATCH)
+                next_ms = None if claimed else store.next_delivery_ms(db)
+            if not claimed:
+                wait_s = _IDLE_S if next_ms is None else (next_ms - self._clock()) / 1000
+                return min(_IDLE_S, max(1.0, wait_s))
+            self._deliver(claimed)
+        return _IDLE_S
+
+    def _deliver(self, claimed: Sequence[DueDelivery]) -> None:
+        """Try deliveries at the same time, and save the result of each as soon as it is known."""
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="alert_messages") as threads:
+            list(threads.map(self._attempt, claimed))
+
+    def _attempt(self, due: DueDelivery) -> None:
+        delivery, now_ms = due.delivery, self._clock()
+        is_test = due.stored.kind is MessageKind.TEST
+        may_send_ms = quiet_until_ms(due.quiet_hours, max(now_ms, due.snoozed_until_ms or 0))
+        if may_send_ms > now_ms and not is_test:
+            self._save(replace(delivery, due_at_ms=may_send_ms))
+            return
+        try:
+            problem, is_final = self._send(due, now_ms), False
+        except _Refused as error:
+            problem, is_final = str(error), True
+        except StoreUnavailable:
+            return  # The delivery is due again after the lease.
+        except Exception as error:  # A message that cannot be rendered must not block the others.
+            log.error("alert_not_delivered", error=type(error).__name__)
+            problem, is_final = "The message could not be sent.", False
+        attempts = delivery.attempts + 1
+        done = replace(delivery, attempts=attempts, error=problem, due_at_ms=now_ms)
+        if problem is None:
+            done = replace(done, state=DeliveryState.SENT, sent_at_ms=now_ms)
+        elif is_final or attempts > len(_RETRY_AFTER_S):
+            done = replace(done, state=DeliveryState.FAILED)
+        else:
+            done = replace(done, due_at_ms=now_ms + _RETRY_AFTER_S[attempts - 1] * 1000)
+        self._save(done)
+
+    def _save(self, delivery: Delivery) -> None:
+        with self._database.write() as db:
+            store.save_attempt(db, delivery)
+
+    def _send(self, due: DueDelivery, now_ms: int) -> str | None:
+        """Send a message. Returns why it should be tried again; None if it was received.
+
+        Raises `_Refused` if no further attempt can succeed.
+        """
+        channel, message = due.channel, due.stored.message
+        if channel.kind is ChannelKind.EMAIL:
+            return self._mail(due)
+        secret = self._box.open(channel.secret or "")
+        if channel.kind is ChannelKind.WEBHOOK:
+            body, url = as_webhook(message), channel.target
+            headers = signed_headers(secret, due.stored.id, now_ms, body)
+        else:
+            body, url, headers = as_chat(message), secret, dict[str, str]()
+        try:
+            reply = self._outbound.post(url, body, {"content-type": "application/json", **headers})
+        except DeliveryFailed as error:
+            return error.reason
+        if reply.is_accepted:
+            return None
+        if reply.status == _GONE:
+            raise _Refused("The address answered 410: it no longer exists.")
+        return f"The address answered {reply.status}."
+
+    def _mail(self, due: DueDelivery) -> str | None:
+        with self._database.read() as db:
+            addresses = store.addresses(db, due.workspace_id, [due.channel.target])
+        address = addresses.get(due.channel.target)
+        if address is None or not address.is_confirmed:
+            raise _Refused("Nobody in the workspace has this address any more.")
+        try:
+            self._mailer.send(as_mail(due.stored.message, address.email))
+        except (OSError, smtplib.SMTPException) as error:
+            return f"The mail server did not accept the email ({type(error).__name__})."
+        return None
+
+
+class _Refused(Exception):
+    """No further attempt can succeed."""

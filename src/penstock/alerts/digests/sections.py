@@ -1,0 +1,82 @@
+"""Describes the last settled week of a funnel, as a section of a digest."""
+
+from collections.abc import Collection
+from datetime import datetime, time, timedelta
+from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
+
+from penstock.accounts.mail.model import MailSection
+from penstock.base.calendar import local_time, period_from
+from penstock.base.ids import WorkspaceId
+from penstock.base.rates import percent
+from penstock.base.wording import count_of, day_words
+from penstock.funnels.definitions.schema import FunnelRecord
+from penstock.funnels.hidden_values import hide_in_sentences
+from penstock.funnels.pipeline import FunnelQueryRunner
+from penstock.funnels.questions import RESULTS, VERDICT
+from penstock.funnels.results.schema import ResultsQuery, ResultsRecord
+from penstock.funnels.verdicts import SentenceRecord, VerdictQuery
+
+_DAYS = 7
+
+
+def read_section(
+    runner: FunnelQueryRunner,
+    workspace_id: WorkspaceId,
+    funnel: FunnelRecord,
+    zone: ZoneInfo,
+    now_ms: int,
+    *,
+    base_url: str,
+    shared: Collection[str],
+) -> MailSection:
+    """Return the section about the last seven days whose units are all settled.
+
+    shared: properties whose values may leave the dashboard. Raises the same errors as
+    `FunnelQuestion.ask`.
+    """
+    window_s = funnel.window_s or 0
+    last = local_time(now_ms - window_s * 1000, zone).date()
+    first = last - timedelta(days=_DAYS)
+    start_ms, end_ms = period_from(datetime.combine(first, time()), timedelta(days=_DAYS), zone)
+    period = {"startAt": start_ms, "endAt": end_ms}
+    verdict_query = VerdictQuery.model_validate({**period, "timezone": zone.key})
+    verdict = VERDICT.ask(runner, workspace_id, funnel.id, verdict_query)
+    sentences = (each for each in verdict.sentences if not _is_about_quality(each))
+    lines = hide_in_sentences(sentences, shared)
+    if not lines:
+        results_query = ResultsQuery.model_validate(period)
+        lines = [_few_words(RESULTS.ask(runner, workspace_id, funnel.id, results_query))]
+    days = [day_words(at_ms, zone, now_ms) for at_ms in (start_ms, end_ms - 1)]
+    selection = {
+        "period": "custom",
+        "start": first.isoformat(),
+        "end": (last - timedelta(days=1)).isoformat(),
+        "timezone": zone.key,
+    }
+    return MailSection(
+        funnel.name,
+        tuple(lines),
+        note=f"Entries from {days[0]} to {days[1]}",
+        link=f"{base_url}/funnels/{funnel.id}?{urlencode(selection)}",
+        link_text="Open the report",
+    )
+
+
+def _is_about_quality(sentence: SentenceRecord) -> bool:
+    return any(each.shows and "quality" in each.shows.parameters for each in sentence.phrases)
+
+
+def _few_words(results: ResultsRecord) -> str:
+    """Describe a week with too few units for the verdict, or of a funnel whose units never settle:
+    these rates are marked as rates so far.
+    """
+    figures = results.aggregate
+    unit = "run" if results.repeat else str(results.counting_unit)
+    whole = figures.entered - figures.excluded
+    if not whole:
+        return f"No {unit}s entered."
+    completed = f"{count_of(whole, unit)} completed"
+    if figures.settled == whole:
+        return f"{figures.completed:,} of {completed}, too few to compare."
+    return f"So far, {percent(figures.completed / whole)} of {completed}."

@@ -1,0 +1,1 @@
+"""Addresses in messages of alerts, which lead members to the report."""

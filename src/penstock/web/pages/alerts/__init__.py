@@ -1,0 +1,1 @@
+"""Alerts: their list, their history, and the form."""

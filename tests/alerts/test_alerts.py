@@ -1,0 +1,397 @@
+"""Alerts from a saved condition to a message: final verdicts, corrections, channels, history."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from docsite.pages import ROOT
+from standardwebhooks import Webhook
+
+from penstock.alerts import store
+from penstock.metadb.tables import alerts
+from tests.alerts.conftest import Shop
+from tests.answers import body_of, columns_of, faults, problem, values_of
+from tests.funnels.scenario import Json
+from tests.mail_server import MailServer
+from tests.outbound.sinks import Sink
+from tests.tenant import audit_log, new_browser
+from tests.waiting import eventually
+
+Received = Callable[[int], list[Any]]
+
+
+def kinds(messages: list[Json]) -> list[str]:
+    return [message["kind"] for message in messages]
+
+
+def test_below_fires_when_the_upper_bound_is_below_and_above_when_the_lower_bound_is_above(
+    shop: Shop, url: str, received: Received
+) -> None:
+    shop.check_out(-18, 25, 0, 5)  # their windows are closed
+    shop.check_out(-6, 10)  # these can still complete: between 5 and 15 of 40
+    channels = [{"kind": "webhook", "url": url}]
+    sure = shop.alert(shop.rate("below", 0.4), channels, name="Sure")
+    open_ = shop.alert(shop.rate("below", 0.3), channels, name="Open")
+    above = shop.alert(shop.rate("above", 0.12), channels, name="Above")
+    not_above = shop.alert(shop.rate("above", 0.13), channels, name="Not above")
+    shop.check()
+    [message] = shop.delivered(sure)
+    assert message["subject"] == f"Sure: 12.5% {message['subject'].partition('12.5% ')[2]}"
+    assert "will be between 12.5% and 37.5%" in " ".join(message["lines"])
+    assert kinds(shop.messages(above)) == ["alarm"]
+    assert shop.messages(open_) == shop.messages(not_above) == []
+    figures = message["figures"]
+    assert values_of(figures, "units", "completed", "lowest", "highest", "level") == (
+        40, 5, 0.125, 0.375, 0.4,
+    )  # fmt: skip
+    shop.pass_hours(8)  # the last window closes: now 5 of 40 is final
+    assert kinds(shop.messages(open_)) == ["alarm"]
+    assert kinds(shop.messages(sure)) == ["alarm"], "the change has its message"
+    assert shop.messages(not_above) == []
+    [check] = shop.get(f"/api/alerts/{sure['id']}/checks")["data"]
+    assert values_of(check, "verdict", "messageId") == ("alarming", message["id"])
+    assert check["figures"]["highest"] == 0.375, "the figures of that moment"
+    link = message["link"].partition("?")
+    assert link[0].endswith(f"/funnels/{shop.funnel_id}")
+    report = shop.get(f"/api/funnels/{shop.funnel_id}/results?{link[2]}")["aggregate"]
+    assert report["finalRate"] == {"lower": 0.125, "upper": 0.375}
+    headers = {"HX-Request": "true", "HX-Target": "overview"}
+    page = shop.tenant.browser.get(message["link"], headers=headers).text
+    pending = page.partition('id="pending">')[2].partition("in progress")[0]
+    assert ">10<" in pending, "the page shows the funnel as it looked then"
+    assert len(received(3)) == 3
+
+
+def test_late_events_that_reverse_an_alarm_are_followed_by_a_correction(
+    shop: Shop, url: str
+) -> None:
+    shop.check_out(-18, 35, 0, 5)
+    alert = shop.alert(shop.rate("below", 0.3), [{"kind": "webhook", "url": url}])
+    shop.check()
+    shop.delivered(alert)
+    shop.send([shop.track(-17, name, f"c{n}") for n in range(1, 21) for name in ("submitted",)])
+    shop.send([shop.track(-16, name, f"c{n}") for n in range(1, 21) for name in ("bought",)])
+    shop.pass_hours(1)
+    alarm, correction = shop.delivered(alert)
+    assert (correction["kind"], correction["corrects"]) == ("correction", alarm["id"])
+    assert correction["figures"]["completed"] == 25
+    assert shop.get(f"/api/alerts/{alert['id']}")["verdict"] == "fine"
+    shop.pass_hours(1)
+    assert kinds(shop.messages(alert)) == ["alarm", "correction"]
+
+
+def test_an_alarm_has_one_message_until_the_rate_recovers(shop: Shop, url: str) -> None:
+    shop.check_out(-18, 35, 0, 5)
+    alert = shop.alert(shop.rate("below", 0.3), [{"kind": "webhook", "url": url}])
+    shop.check()
+    shop.check_out(2, 35, 0, 5)  # today is low as well
+    shop.pass_hours(24)
+    shop.check_out(26, 5, 0, 35)  # and tomorrow is not
+    shop.pass_hours(13)
+    shop.pass_hours(1)
+    assert kinds(shop.messages(alert)) == ["alarm", "recovery"]
+    checks = shop.get(f"/api/alerts/{alert['id']}/checks")["data"]
+    assert [check["verdict"] for check in checks] == ["fine", "alarming", "alarming"]
+
+
+def test_a_rate_between_two_steps_has_the_bounds_that_open_units_leave(
+    shop: Shop, url: str
+) -> None:
+    shop.check_out(-18, 10, 20, 10)
+    shop.check_out(-6, 5, 5)  # 5 may still reach both steps, and 5 the second
+    steps = {"fromStep": "2", "toStep": "3"}
+    alert = shop.alert(shop.rate("below", 0.51, **steps), [{"kind": "webhook", "url": url}])
+    shop.check()
+    [message] = shop.messages(alert)
+    figures = message["figures"]
+    assert values_of(figures, "units", "completed", "lowest", "highest") == (
+        35, 10, 0.25, 0.5,
+    )  # fmt: skip
+    assert "continued from step 2 to step 3 of Checkout" in message["lines"][0]
+
+
+def test_an_unusual_rate_is_outside_those_of_the_same_weekday_in_eight_weeks(
+    shop: Shop, url: str
+) -> None:
+    for week in range(1, 9):
+        shop.check_out(-18 - week * 7 * 24, 20, 0, 20 + week % 3)
+        shop.check_out(-18 - week * 7 * 24 + 24, 35, 0, 5)  # another weekday counts for nothing
+    shop.check_out(-18, 25, 0, 15)
+    channels = [{"kind": "webhook", "url": url}]
+    alert = shop.alert(shop.rate("unusual"), channels)
+    ready = shop.alert({**shop.rate("unusual"), "minUnits": 41}, channels, name="Too few")
+    shop.check()
+    [message] = shop.messages(alert)
+    assert values_of(message["figures"], "rate", "least") == (0.375, 0.5)
+    assert "same weekday" in " ".join(message["lines"])
+    assert shop.messages(ready) == []
+
+
+def test_the_sentences_of_the_verdict_name_values_only_of_shared_properties(
+    shop: Shop, url: str
+) -> None:
+    shop.check_out(-15 * 24, 1)  # history begins before the week before
+    for week, lost in ((7, 5), (0, 70)):
+        shop.check_out(-18 - week * 24, lost, 0, 75 - lost, plan="pro")
+        shop.check_out(-18 - week * 24, 10, 0, 90, plan="basic")
+    condition = shop.rate("below", 0.7, breakdown="plan")
+    channels = [{"kind": "webhook", "url": url}]
+    first = shop.alert(condition, channels, name="Figures only")
+    shop.check()
+    text = " ".join(shop.messages(first)[0]["lines"])
+    assert "points down from 91.4% a week before" in text
+    assert "from started to submitted" in text
+    assert "pro" not in text
+    changed = {"sharedProperties": ["plan"]}
+    body_of(shop.tenant.browser.patch("/api/settings/workspace", json=changed))
+    second = shop.alert(condition, channels, name="With plans")
+    shop.check()
+    assert "plan = pro fell by" in " ".join(shop.messages(second)[0]["lines"])
+
+
+def test_a_link_with_values_is_for_members_only(shop: Shop, url: str) -> None:
+    shop.check_out(-18, 35, 0, 5, plan="pro")
+    filters = '[{"property": "plan", "operator": "equals", "value": "pro"}]'
+    condition = shop.rate("below", 0.3, filters=filters)
+    alert = shop.alert(condition, [{"kind": "webhook", "url": url}])
+    shop.check()
+    [message] = shop.messages(alert)
+    assert message["link"].endswith(f"/alerts/messages/{message['id']}")
+    browser = shop.tenant.browser
+    report = browser.get(message["link"], follow_redirects=False)
+    assert report.status_code == 302
+    assert f"/funnels/{shop.funnel_id}?filters=" in report.headers["location"]
+    stranger = new_browser(shop.tenant).get(message["link"], follow_redirects=False)
+    assert "/login" in stranger.headers["location"]
+    assert "plan" not in message["link"] + " ".join(message["lines"])
+
+
+def test_each_channel_gets_the_message(
+    shop: Shop, url: str, receiver: Sink, received: Received, mails: MailServer
+) -> None:
+    shop.check_out(-18, 35, 0, 5)
+    session = body_of(shop.tenant.browser.get("/api/auth/session"))
+    channels: list[Json] = [
+        {"kind": "webhook", "url": url},
+        {"kind": "chat", "url": url + "/secret-part"},
+        {"kind": "email", "userId": session["user"]["id"]},
+    ]
+    alert = shop.alert(shop.rate("below", 0.3), channels)
+    assert columns_of(alert["channels"], "kind", "url") == [
+        ("webhook", url),
+        ("chat", "http://127.0.0.1"),
+        ("email", None),
+    ]
+    secret = alert["channels"][0]["secret"]
+    assert shop.get(f"/api/alerts/{alert['id']}")["channels"][0]["secret"] is None
+    [message] = shop.delivered(alert)
+    assert len(received(2)) == 2
+    [signed] = [each for each in receiver.requests if b"webhook-signature" in each]
+    head, _, body = signed.partition(b"\r\n\r\n")
+    headers = dict(line.split(": ", 1) for line in head.decode().splitlines()[1:])
+    sent_at = datetime.fromtimestamp(int(headers["webhook-timestamp"]), UTC)
+    signature = Webhook(secret).sign(message["id"], sent_at, body.decode())
+    assert values_of(headers, "webhook-id", "webhook-signature") == (message["id"], signature)
+    assert "12.5%" in mails.text()
+
+
+def test_a_channel_that_fails_is_retried_and_delays_no_other(
+    shop: Shop, url: str, receiver: Sink
+) -> None:
+    shop.check_out(-18, 35, 0, 5)
+    dead = "http://127.0.0.1:9/"
+    channels = [{"kind": "webhook", "url": dead}, {"kind": "webhook", "url": url}]
+    alert = shop.alert(shop.rate("below", 0.3), channels)
+    eventually(lambda: receiver.requests)
+
+    def failed() -> Json:
+        [message] = shop.messages(alert)
+        states = {each["target"]: each for each in message["deliveries"]}
+        assert set(states) == {dead, url}
+        delivery: Json = states[dead]
+        return delivery
+
+    eventually(lambda: failed()["attempts"] == 1)
+    assert failed()["error"] == "No connection to the host could be made."
+    for _ in range(9):
+        shop.pass_hours(24)
+        shop.services.alert_deliverer.worker.wake()
+    eventually(lambda: failed()["state"] == "failed")
+    assert len(receiver.requests) == 1
+
+
+def test_messages_wait_during_quiet_hours_and_snoozes(shop: Shop, url: str, receiver: Sink) -> None:
+    shop.check_out(-18, 35, 0, 5)
+    quiet = {"from": "08:00", "to": "14:00", "timezone": "UTC"}
+    channels = [{"kind": "webhook", "url": url}]
+    alert = shop.alert(shop.rate("below", 0.3), channels, quietHours=quiet)
+    path = f"/api/alerts/{alert['id']}"
+
+    def due() -> str:
+        [message] = shop.messages(alert)
+        due_at: str = message["deliveries"][0]["dueAt"]
+        return due_at[11:16]
+
+    eventually(lambda: shop.messages(alert) and due() == "14:00")
+    shop.post(f"{path}/test", {})
+    eventually(lambda: len(receiver.requests) == 1)  # but a test comes at once
+    until = shop.today_ms + 20 * 3_600_000
+    assert shop.post(f"{path}/snooze", {"until": until})["snoozedUntil"]
+    shop.pass_hours(3)
+    assert len(receiver.requests) == 1
+    shop.post(f"{path}/snooze", {"until": None})
+    eventually(lambda: len(receiver.requests) == 2)
+
+
+def test_an_alarm_that_waits_and_is_corrected_is_never_sent(
+    shop: Shop, url: str, receiver: Sink
+) -> None:
+    shop.check_out(-18, 35, 0, 5)
+    quiet = {"from": "08:00", "to": "18:00", "timezone": "UTC"}
+    channels = [{"kind": "webhook", "url": url}]
+    alert = shop.alert(shop.rate("below", 0.3), channels, quietHours=quiet)
+    eventually(lambda: shop.messages(alert))
+    shop.send([shop.track(-17, name, f"c{n}") for n in range(1, 31) for name in ("submitted",)])
+    shop.send([shop.track(-16, name, f"c{n}") for n in range(1, 31) for name in ("bought",)])
+    shop.pass_hours(1)
+    alarm, correction = shop.messages(alert)
+    assert alarm["deliveries"][0]["state"] == "cancelled"
+    assert correction["deliveries"] == []
+    shop.pass_hours(8)
+    assert receiver.requests == []
+
+
+def test_silence_lag_and_rejections(shop: Shop, url: str, services: Any) -> None:
+    shop.check_out(11, 1)
+    channels = [{"kind": "webhook", "url": url}]
+    silence = shop.alert(
+        {"kind": "silence", "event": "started", "minutes": 120}, channels, name="Silence"
+    )
+    rejections = shop.alert(
+        {"kind": "rejections", "level": 0.2, "minUnits": 10}, channels, name="Rejections"
+    )
+    lag = shop.alert({"kind": "lag", "minutes": 5}, channels, name="Lag")
+    shop.check()
+    assert [shop.messages(each) for each in (silence, rejections, lag)] == [[], [], []]
+    bad = [{"type": "event", "visitorId": "v"}] * 6
+    items = [*bad, *[shop.track(12, "other", "c0")] * 10]
+    body = {"websiteId": shop.tenant.website_id, "events": items}
+    assert shop.tenant.client.post("/api/track", json=body).json()["rejected"] == 6
+    shop.pass_hours(1.5)
+    [message] = shop.messages(rejections)
+    assert values_of(message["figures"], "received", "rejected", "rate") == (16, 6, 0.375)
+    [message] = shop.messages(silence)
+    assert "no event started for more than 120 minutes" in message["subject"]
+    shop.send([shop.track(12.5, "started", "c99")])  # the event arrives late
+    shop.pass_hours(0.2)
+    eventually(lambda: len(shop.messages(silence)) == 2)
+    assert kinds(shop.messages(silence)) == ["alarm", "correction"]
+    with services.shipper.paused():
+        shop.send([shop.track(13, "started", "c100")])
+        shop.pass_hours(0.2)
+        eventually(lambda: shop.messages(lag))
+    shop.pass_hours(0.1)
+    eventually(lambda: len(shop.messages(lag)) == 2)
+    assert kinds(shop.messages(lag)) == ["alarm", "recovery"]
+
+
+def test_what_cannot_be_saved_names_its_field(shop: Shop, url: str) -> None:
+    rate, its = shop.rate("below", 0.5), "condition.parameters"
+    no_window = shop.post(
+        "/api/funnels",
+        {
+            "name": "Forever",
+            "steps": [{"type": "Event", "value": "a"}, {"type": "Event", "value": "b"}],
+        },
+        201,
+    )["id"]
+    for condition, field, code in (
+        ({"kind": "rate"}, "condition.funnelId", "required"),
+        ({**rate, "level": None}, "condition.level", "required"),
+        ({**rate, "level": 0.33333}, "condition.level", "too_precise"),
+        ({**rate, "event": "a"}, "condition.event", "not_for_type"),
+        ({**rate, "parameters": {"startAt": "1"}}, f"{its}.startAt", "not_for_type"),
+        ({**rate, "parameters": {"interval": "hour"}}, f"{its}.interval", "not_one_of"),
+        ({**rate, "parameters": {"wat": "1"}}, f"{its}.wat", "unknown_field"),
+        ({**rate, "parameters": {"timezone": "Mars"}}, f"{its}.timezone", "unknown_timezone"),
+        ({**rate, "parameters": {"fromStep": "1"}}, f"{its}.toStep", "does_not_fit"),
+        ({**rate, "funnelId": no_window}, "condition.funnelId", "no_window"),
+        ({"kind": "silence", "minutes": 60}, "condition.event", "required"),
+    ):  # fmt: skip
+        body = {"name": "A", "condition": condition, "channels": [{"kind": "webhook", "url": url}]}
+        codes = faults(shop.tenant.client.post("/api/alerts", json=body))
+        assert codes.get(field) == code, (condition, codes)
+    for channels, field, code in (
+        ([], "channels", "too_few"),
+        ([{"kind": "webhook", "url": url}] * 11, "channels", "too_many"),
+        ([{"kind": "webhook", "url": "http://10.0.0.1/"}], "channels[0].url", "url_not_allowed"),
+        ([{"kind": "email", "userId": "usr_x"}], "channels[0].userId", "cannot_receive"),
+        ([{"kind": "email", "url": url}], "channels[0]", "not_allowed"),
+        ([{"id": "chn_x"}], "channels[0].id", "not_one_of"),
+    ):
+        body = {"name": "A", "condition": rate, "channels": channels}
+        assert faults(shop.tenant.client.post("/api/alerts", json=body)) == {field: code}
+    unknown = {"name": "A", "condition": {**rate, "funnelId": "fun_x"}, "channels": channels[:0]}
+    unknown["channels"] = [{"kind": "webhook", "url": url}]
+    assert problem(shop.tenant.client.post("/api/alerts", json=unknown)) == (404, "not_found")
+
+
+def test_an_alert_is_changed_and_deleted_and_each_change_is_audited(shop: Shop, url: str) -> None:
+    alert = shop.alert(shop.rate("below", 0.5), [{"kind": "chat", "url": url}], paused=True)
+    path, chat = f"/api/alerts/{alert['id']}", {"id": alert["channels"][0]["id"]}
+    change = {
+        "name": "Renamed",
+        "condition": shop.rate("above", 0.9),
+        "channels": [chat, {"kind": "webhook", "url": url}],
+    }
+    changed = body_of(shop.tenant.client.patch(path, json=change))
+    assert changed["condition"]["when"] == "above"
+    assert [channel["kind"] for channel in changed["channels"]] == ["chat", "webhook"]
+    assert changed["channels"][0]["id"] == chat["id"]
+    assert changed["channels"][1]["secret"].startswith("whsec_")
+    taken = {
+        "name": "Renamed",
+        "condition": change["condition"],
+        "channels": [{"kind": "chat", "url": url}],
+    }
+    assert problem(shop.tenant.client.post("/api/alerts", json=taken)) == (409, "name_taken")
+    assert shop.tenant.client.delete(path).status_code == 204
+    assert problem(shop.tenant.client.get(path)) == (404, "not_found")
+    actions = [entry["action"] for entry in audit_log(shop.tenant.browser)]
+    assert [each for each in actions if each.startswith("alert")] == [
+        "alert_deleted", "alert_changed", "alert_created",
+    ]  # fmt: skip
+    assert "secret" not in str(audit_log(shop.tenant.browser, "alert_changed"))
+
+
+def test_a_workspace_has_at_most_fifty_alerts(shop: Shop, url: str) -> None:
+    condition = {"kind": "lag", "minutes": 5}
+    channels = [{"kind": "webhook", "url": url}]
+    for number in range(50):
+        shop.alert(condition, channels, name=f"Alert {number}", paused=True)
+    body = {"name": "One more", "condition": condition, "channels": channels}
+    answer = shop.tenant.client.post("/api/alerts", json=body)
+    assert problem(answer) == (409, "too_many_alerts")
+    assert "Delete one first" in answer.text
+
+
+def test_the_documented_alert_can_be_saved(shop: Shop) -> None:
+    page = (ROOT / "docs" / "alerts.md").read_text("utf-8")
+    alert = json.loads(page.split("```json\n")[1].split("```")[0])
+    alert["condition"]["funnelId"] = shop.funnel_id
+    saved = shop.post("/api/alerts", alert, 201)
+    assert saved["condition"] == alert["condition"]
+    assert saved["quietHours"] == alert["quietHours"]
+
+
+def test_a_check_that_another_node_has_overtaken_saves_nothing(shop: Shop, url: str) -> None:
+    shop.check_out(-18, 35, 0, 5)
+    channels = [{"kind": "webhook", "url": url}]
+    alert = shop.alert(shop.rate("below", 0.3), channels, paused=True)
+    with shop.services.database.read() as db:
+        row = db.execute(alerts.select().where(alerts.c.id == alert["id"])).one()
+    claimed = store.alert_of(row._mapping)
+    for _ in range(2):  # the first saves, so the second no longer has the alert
+        shop.services.alert_worker.check(claimed, shop.clock(), claimed.due_at_ms)
+    assert kinds(shop.messages(alert)) == ["alarm"]
