@@ -11,12 +11,14 @@ from sqlalchemy import update
 from penstock.app import Services
 from penstock.metadb.tables import users
 from penstock.settings import Settings
-from tests.funnels.scenario import Scene
+from tests.conftest import ShiftedClock
+from tests.funnels.scenario import DAY_S, Scene
 from tests.mail_server import MailServer, mail_server
 from tests.tenant import Tenant
 from tests.waiting import eventually
 from tests.web.reading import html_of, link_of, query_of, text_of, without_tags
 
+DAY_MS = DAY_S * 1000
 FILTERS = json.dumps([{"property": "plan", "operator": "equals", "value": "pro"}])
 
 
@@ -88,7 +90,7 @@ def test_the_list_and_the_page_show_state_figures_and_messages(
     def page() -> str:
         return text_of(reader, f"/alerts/{alert_id}")
 
-    eventually(lambda: f"{reader.email} : sent" in page(), within_s=20)
+    eventually(lambda: "example. com : sent" in page(), within_s=20)
     assert "Lag: test" in page()
     assert "Send a test" in page()
     snooze = reader.browser.post(f"/api/alerts/{alert_id}/snooze", json={"until": 4102444800000})
@@ -96,6 +98,24 @@ def test_the_list_and_the_page_show_state_figures_and_messages(
     form = html_of(reader, f"/alerts/{alert_id}/edit")
     assert 'value="Lag"' in form
     assert 'data-user="' in form
+
+
+def test_the_history_shows_the_figures_of_each_period(
+    reader: Tenant, clock: ShiftedClock, mails: MailServer, warehouse: object
+) -> None:
+    noon_ms = (clock() // DAY_MS) * DAY_MS - DAY_MS // 2  # of yesterday, in UTC
+    clock.advance(seconds=max(0, noon_ms + DAY_MS // 2 + 7_200_000 - clock()) / 1000)
+    scene = Scene(reader, clock, ago_s=(clock() - noon_ms) / 1000)
+    items = [scene.item(0, "begun", f"v{at}", attempt=f"a{at}") for at in range(40)]
+    items += [scene.item(60, "paid", f"v{at}", attempt=f"a{at}") for at in range(10)]
+    scene.track(items)
+    funnel_id = scene.attempts("begun", "paid", name="Checkout")
+    alert = create(reader, kind="rate", funnelId=funnel_id, when="below", level=0.6, parameters={})
+    path = f"/alerts/{alert.json()['id']}"
+    eventually(lambda: "Alarming 25.0% of 40 attempts level 60.0%" in text_of(reader, path))
+    shown = text_of(reader, path)
+    assert "State Alarming" in shown
+    assert "Last change Alarm," in shown
 
 
 def test_a_deleted_funnel_and_another_workspace(

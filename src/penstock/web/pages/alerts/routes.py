@@ -24,6 +24,8 @@ _SNOOZES = {"an hour": 1, "a day": 24, "three days": 72, "a week": 168}
 """Hours of a snooze, by its name."""
 _PARAMETERS = ("websiteId", "filters", "window", "segment", "internal", "cohort")
 """Parameters of a report that its alert keeps."""
+_SELECTING = ("websiteId", "filters", "segment", "cohort")
+"""Parameters that select part of the entries."""
 _INPUTS = ("interval", "timezone")
 """Parameters for which the form has inputs."""
 
@@ -55,7 +57,7 @@ class _Names(NamedTuple):
                 funnel = self.funnels.get(condition["funnelId"], "A deleted funnel")
                 level = condition.get("level")
                 limit = "unusual" if level is None else f"{condition['when']} {_share(level)}"
-                part = ", part of the entries" if {*parameters} & {*_PARAMETERS} else ""
+                part = ", part of the entries" if {*parameters} & {*_SELECTING} else ""
                 steps = ""
                 if "fromStep" in parameters:
                     steps = f" from step {parameters['fromStep']} to step {parameters['toStep']}"
