@@ -199,6 +199,7 @@ def _use_funnels(recorder: Recorder, shop: Json) -> None:
     _use_cohorts(recorder, funnel["id"])
     _use_shares(recorder, funnel["id"])
     _use_alerts(recorder)
+    _use_annotations(recorder)
     trace = "/api/funnels/{funnel_id}/units/{unit}"
     events = call("GET", trace, query=shop, unit="c-1", **ids)["events"]
     event = {**days, "eventId": events[0]["eventId"]}
@@ -259,6 +260,15 @@ def _use_alerts(recorder: Recorder) -> None:
     call("POST", f"{path}/snooze", {"until": None}, **ids)
     call("POST", f"{path}/test", **ids)
     call("DELETE", path, **ids)
+
+
+def _use_annotations(recorder: Recorder) -> None:
+    body = {"id": "release-4.2", "text": "Release 4.2", "at": "2026-11-20T09:30:00.000Z"}
+    recorder.call("POST", "/api/annotations", body)
+    recorder.call("GET", "/api/annotations")
+    path, ids = "/api/annotations/{annotation_id}", {"annotation_id": body["id"]}
+    recorder.call("PATCH", path, {"text": "Release 4.2: one-page checkout"}, **ids)
+    recorder.call("DELETE", path, **ids)
 
 
 def _use_jobs(recorder: Recorder) -> None:
