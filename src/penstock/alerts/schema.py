@@ -249,7 +249,7 @@ class CheckRecord(Record):
     """The message about it; null if it needed none."""
 
 
-class DeliveryRecord(Record):
+class AlertDeliveryRecord(Record):
     channel_id: str
     kind: ChannelKind
     target: str
@@ -276,4 +276,4 @@ class AlertMessageRecord(Record):
     corrects: str | None
     """ID of the message that this one corrects."""
     created_at: Iso
-    deliveries: list[DeliveryRecord]
+    deliveries: list[AlertDeliveryRecord]

@@ -24,6 +24,7 @@ from penstock.alerts.model import (
 )
 from penstock.alerts.schema import (
     AlertChange,
+    AlertDeliveryRecord,
     AlertIn,
     AlertMessageRecord,
     AlertRecord,
@@ -31,7 +32,6 @@ from penstock.alerts.schema import (
     ChannelRecord,
     CheckRecord,
     ConditionIn,
-    DeliveryRecord,
     SnoozeIn,
 )
 from penstock.alerts.worker import AlertWorker
@@ -335,7 +335,7 @@ def _message_records(
             kind=stored.kind,
             created_at=stored.created_at_ms,
             deliveries=[
-                DeliveryRecord.from_object(
+                AlertDeliveryRecord.from_object(
                     delivery,
                     kind=channels[delivery.channel_id].kind,
                     target=channels[delivery.channel_id].target,
