@@ -29,7 +29,7 @@ def counts(label: str, values: Sequence[int]) -> Series:
 def rates(
     buckets: Sequence[TrendBucketRecord], label: str, *, has_window: bool = True, **look: str
 ) -> Series:
-    """Return the conversion rates by time of entry, or those between two steps: a line, then a band.
+    """Return conversion rates by time of entry, or those between two steps: a line, then a band.
 
     The line ends at the last bucket before the first open one. From there, the band spans the least
     and the most that each rate can still become. has_window: without a conversion window, every
