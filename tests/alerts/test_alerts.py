@@ -296,6 +296,19 @@ def test_silence_lag_and_rejections(shop: Shop, url: str, services: Any) -> None
     assert kinds(shop.messages(lag)) == ["alarm", "recovery"]
 
 
+def test_silence_is_about_one_name_and_not_about_more_frequent_ones_that_contain_it(
+    shop: Shop, url: str
+) -> None:
+    shop.check_out(11, 1)
+    shop.send([shop.track(11, f"started {at // 2}", "c0") for at in range(240)])
+    condition = {"kind": "silence", "event": "started", "minutes": 30}
+    alert = shop.alert(condition, [{"kind": "webhook", "url": url}])
+    shop.check()
+    assert shop.get(f"/api/alerts/{alert['id']}")["problem"] is None
+    [message] = shop.messages(alert)
+    assert "no event started for more than 30 minutes" in message["subject"]
+
+
 def test_what_cannot_be_saved_names_its_field(shop: Shop, url: str) -> None:
     rate, its = shop.rate("below", 0.5), "condition.parameters"
     no_window = shop.post(
