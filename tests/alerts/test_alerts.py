@@ -2,9 +2,13 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
+from threading import Event
+from time import monotonic
 from typing import Any
 
+import pytest
 from docsite.pages import ROOT
 from standardwebhooks import Webhook
 
@@ -14,8 +18,8 @@ from tests.alerts.conftest import Shop
 from tests.answers import body_of, columns_of, faults, problem, values_of
 from tests.funnels.scenario import Json
 from tests.mail_server import MailServer
-from tests.outbound.sinks import Sink
-from tests.tenant import audit_log, new_browser
+from tests.outbound.sinks import Sink, sink
+from tests.tenant import Tenant, audit_log, new_browser
 from tests.waiting import eventually
 
 Received = Callable[[int], list[Any]]
@@ -219,6 +223,28 @@ def test_a_channel_that_fails_is_retried_and_delays_no_other(
         shop.services.alert_deliverer.worker.wake()
     eventually(lambda: failed()["state"] == "failed")
     assert len(receiver.requests) == 1
+
+
+@pytest.mark.slow("waits for silent receivers")
+def test_silent_receivers_of_a_workspace_do_not_delay_the_messages_of_another(
+    shop: Shop, url: str, receiver: Sink, other_workspace: Tenant
+) -> None:
+    other = replace(shop, tenant=other_workspace)
+    condition, released = {"kind": "lag", "minutes": 5}, Event()
+    healthy = other.alert(
+        condition, [{"kind": "webhook", "url": url.replace("127.0.0.1", "localhost")}]
+    )
+    with sink(lambda *_: released.wait(60) and None) as silent:
+        channels = [{"kind": "webhook", "url": f"http://127.0.0.1:{silent.port}/"}] * 10
+        for number in range(3):
+            slow = shop.alert(condition, channels, name=f"Slow {number}")
+            shop.post(f"/api/alerts/{slow['id']}/test", {})
+        eventually(lambda: len(silent.requests) == 4)
+        before_s = monotonic()
+        other.post(f"/api/alerts/{healthy['id']}/test", {})
+        eventually(lambda: receiver.requests)
+        assert monotonic() - before_s < 5
+        released.set()
 
 
 def test_messages_wait_during_quiet_hours_and_snoozes(shop: Shop, url: str, receiver: Sink) -> None:

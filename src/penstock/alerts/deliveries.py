@@ -4,9 +4,8 @@ Each channel gets its messages in order, and a channel that does not answer dela
 """
 
 import smtplib
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 import structlog
 
@@ -27,43 +26,46 @@ from penstock.core import Core
 from penstock.metadb.secret_box import SecretBox
 from penstock.outbound.model import DeliveryFailed
 from penstock.outbound.sender import Outbound, signed_headers
+from penstock.outbound.senders import Job, Senders
 
 log = structlog.get_logger()
 
 _RETRY_AFTER_S = (30, 300, 1_800, 7_200, 21_600, 43_200, 86_400, 86_400)
 """Pauses after failed attempts, in seconds: three days in all."""
 _LEASE_MS = 120_000
-_BATCH, _THREADS = 16, 8
 _IDLE_S = 60.0
 _GONE = 410
 
 
 class Deliverer:
-    """Sends the messages that are due. `deliver_due` blocks."""
+    """Sends the messages that are due."""
 
     def __init__(self, core: Core, mailer: Mailer, outbound: Outbound, box: SecretBox) -> None:
         self._database, self._clock = core.database, core.clock
         self._mailer, self._outbound, self._box = mailer, outbound, box
-        self.worker = Worker("alert_messages", self.deliver_due, self._clock, first_after_s=5.0)
+        self.worker = Worker("alert_messages", self._step, self._clock, first_after_s=5.0)
+        self.senders = Senders(self.worker)
 
-    def deliver_due(self) -> float:
-        """Send all messages that are due. Returns the seconds until the next one is."""
-        while not self.worker.is_stopping:
-            self.worker.report_progress()
-            now_ms = self._clock()
-            with self._database.write() as db:
-                claimed = store.claim_deliveries(db, now_ms, now_ms + _LEASE_MS, _BATCH)
-                next_ms = None if claimed else store.next_delivery_ms(db)
-            if not claimed:
-                wait_s = _IDLE_S if next_ms is None else (next_ms - self._clock()) / 1000
-                return min(_IDLE_S, max(1.0, wait_s))
-            self._deliver(claimed)
-        return _IDLE_S
+    def _step(self) -> float:
+        """Start to send what is due. Returns the seconds until the next message is due."""
+        now_ms = self._clock()
+        with self._database.read() as db:
+            waiting = store.waiting_deliveries(db)
+        self.senders.start(
+            Job(each.id, each.workspace_id, each.attempts > 0, partial(self._deliver, each.id))
+            for each in waiting
+            if each.due_at_ms <= now_ms
+        )
+        next_ms = min((each.due_at_ms for each in waiting if each.due_at_ms > now_ms), default=None)
+        wait_s = _IDLE_S if next_ms is None else (next_ms - self._clock()) / 1000
+        return min(_IDLE_S, max(1.0, wait_s))
 
-    def _deliver(self, claimed: Sequence[DueDelivery]) -> None:
-        """Try deliveries at the same time, and save the result of each as soon as it is known."""
-        with ThreadPoolExecutor(_THREADS, thread_name_prefix="alert_messages") as threads:
-            list(threads.map(self._attempt, claimed))
+    def _deliver(self, delivery_id: str) -> None:
+        now_ms = self._clock()
+        with self._database.write() as db:
+            due = store.claim_delivery(db, delivery_id, now_ms, now_ms + _LEASE_MS)
+        if due is not None:
+            self._attempt(due)
 
     def _attempt(self, due: DueDelivery) -> None:
         delivery, now_ms = due.delivery, self._clock()

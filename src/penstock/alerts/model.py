@@ -179,6 +179,15 @@ class Address(NamedTuple):
     is_confirmed: bool
 
 
+class WaitingDelivery(NamedTuple):
+    """A delivery that waits for its first or next attempt."""
+
+    id: str
+    workspace_id: WorkspaceId
+    attempts: int
+    due_at_ms: int
+
+
 class DueDelivery(NamedTuple):
     """A delivery that is due, with what it needs."""
 
