@@ -132,13 +132,18 @@ def test_an_unusual_rate_is_outside_those_of_the_same_weekday_in_eight_weeks(
     assert shop.messages(ready) == []
 
 
-def test_the_sentences_of_the_verdict_name_values_only_of_shared_properties(
-    shop: Shop, url: str
-) -> None:
+def check_out_for_two_weeks(shop: Shop) -> None:
+    """Store checkouts of yesterday and a week before, of which one plan lost most yesterday."""
     shop.check_out(-15 * 24, 1)  # history begins before the week before
     for week, lost in ((7, 5), (0, 70)):
         shop.check_out(-18 - week * 24, lost, 0, 75 - lost, plan="pro")
         shop.check_out(-18 - week * 24, 10, 0, 90, plan="basic")
+
+
+def test_the_sentences_of_the_verdict_name_values_only_of_shared_properties(
+    shop: Shop, url: str
+) -> None:
+    check_out_for_two_weeks(shop)
     condition = shop.rate("below", 0.7, breakdown="plan")
     channels = [{"kind": "webhook", "url": url}]
     first = shop.alert(condition, channels, name="Figures only")
@@ -147,11 +152,27 @@ def test_the_sentences_of_the_verdict_name_values_only_of_shared_properties(
     assert "points down from 91.4% a week before" in text
     assert "from started to submitted" in text
     assert "pro" not in text
-    changed = {"sharedProperties": ["plan"]}
-    body_of(shop.tenant.browser.patch("/api/settings/workspace", json=changed))
+    shop.share("plan")
     second = shop.alert(condition, channels, name="With plans")
     shop.check()
     assert "plan = pro fell by" in " ".join(shop.messages(second)[0]["lines"])
+
+
+def test_a_message_that_waits_states_only_values_that_are_shared_when_it_is_sent(
+    shop: Shop, url: str, received: Received
+) -> None:
+    check_out_for_two_weeks(shop)
+    shop.share("plan")
+    quiet = {"from": "08:00", "to": "14:00", "timezone": "UTC"}
+    condition = shop.rate("below", 0.7, breakdown="plan")
+    alert = shop.alert(condition, [{"kind": "webhook", "url": url}], quietHours=quiet)
+    eventually(lambda: shop.messages(alert))
+    assert "plan = pro fell by" in " ".join(shop.messages(alert)[0]["lines"])
+    shop.share()
+    shop.pass_hours(3)
+    [body] = received(1)
+    assert "points down from 91.4% a week before" in " ".join(body["lines"])
+    assert "plan" not in str(body["lines"])
 
 
 def test_a_link_with_values_is_for_members_only(shop: Shop, url: str) -> None:

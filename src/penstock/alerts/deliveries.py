@@ -10,12 +10,14 @@ from functools import partial
 import structlog
 
 from penstock.accounts.mail.service import Mailer
+from penstock.accounts.workspace.service import WorkspaceService
 from penstock.alerts import store
 from penstock.alerts.model import (
     ChannelKind,
     Delivery,
     DeliveryState,
     DueDelivery,
+    Message,
     MessageKind,
 )
 from penstock.alerts.quiet_hours import quiet_until_ms
@@ -40,9 +42,17 @@ _GONE = 410
 class Deliverer:
     """Sends the messages that are due."""
 
-    def __init__(self, core: Core, mailer: Mailer, outbound: Outbound, box: SecretBox) -> None:
+    def __init__(
+        self,
+        core: Core,
+        workspaces: WorkspaceService,
+        mailer: Mailer,
+        outbound: Outbound,
+        box: SecretBox,
+    ) -> None:
         self._database, self._clock = core.database, core.clock
-        self._mailer, self._outbound, self._box = mailer, outbound, box
+        self._workspaces, self._mailer = workspaces, mailer
+        self._outbound, self._box = outbound, box
         self.worker = Worker("alert_messages", self._step, self._clock, first_after_s=5.0)
         self.senders = Senders(self.worker)
 
@@ -102,9 +112,10 @@ class Deliverer:
 
         Raises `_Refused` if no further attempt can succeed.
         """
-        channel, message = due.channel, due.stored.message
+        shared = self._workspaces.shared_contents(due.workspace_id)  # less than before, perhaps
+        channel, message = due.channel, due.stored.message.for_sharing(shared.properties)
         if channel.kind is ChannelKind.EMAIL:
-            return self._mail(due)
+            return self._mail(due, message)
         secret = self._box.open(channel.secret or "")
         if channel.kind is ChannelKind.WEBHOOK:
             body, url = as_webhook(message), channel.target
@@ -121,14 +132,14 @@ class Deliverer:
             raise _Refused("The address answered 410: it no longer exists.")
         return f"The address answered {reply.status}."
 
-    def _mail(self, due: DueDelivery) -> str | None:
+    def _mail(self, due: DueDelivery, message: Message) -> str | None:
         with self._database.read() as db:
             addresses = store.addresses(db, due.workspace_id, [due.channel.target])
         address = addresses.get(due.channel.target)
         if address is None or not address.is_confirmed:
             raise _Refused("Nobody in the workspace has this address any more.")
         try:
-            self._mailer.send(as_mail(due.stored.message, address.email))
+            self._mailer.send(as_mail(message, address.email))
         except (OSError, smtplib.SMTPException) as error:
             return f"The mail server did not accept the email ({type(error).__name__})."
         return None
