@@ -19,7 +19,8 @@ from tests.answers import body_of, columns_of, faults, problem, values_of
 from tests.funnels.scenario import Json
 from tests.mail_server import MailServer
 from tests.outbound.sinks import Sink, sink
-from tests.tenant import Tenant, audit_log, new_browser
+from tests.records import new_key
+from tests.tenant import Tenant, audit_log, join, new_browser
 from tests.waiting import eventually
 
 Received = Callable[[int], list[Any]]
@@ -204,7 +205,7 @@ def test_each_channel_gets_the_message(
     ]
     alert = shop.alert(shop.rate("below", 0.3), channels)
     assert columns_of(alert["channels"], "kind", "url") == [
-        ("webhook", url),
+        ("webhook", "http://127.0.0.1"),
         ("chat", "http://127.0.0.1"),
         ("email", None),
     ]
@@ -225,16 +226,16 @@ def test_a_channel_that_fails_is_retried_and_delays_no_other(
     shop: Shop, url: str, receiver: Sink
 ) -> None:
     shop.check_out(-18, 35, 0, 5)
-    dead = "http://127.0.0.1:9/"
-    channels = [{"kind": "webhook", "url": dead}, {"kind": "webhook", "url": url}]
+    live = url.replace("127.0.0.1", "localhost")
+    channels = [{"kind": "webhook", "url": each} for each in ("http://127.0.0.1:9/", live)]
     alert = shop.alert(shop.rate("below", 0.3), channels)
     eventually(lambda: receiver.requests)
 
     def failed() -> Json:
         [message] = shop.messages(alert)
         states = {each["target"]: each for each in message["deliveries"]}
-        assert set(states) == {dead, url}
-        delivery: Json = states[dead]
+        assert set(states) == {"http://127.0.0.1", "http://localhost"}
+        delivery: Json = states["http://127.0.0.1"]
         return delivery
 
     eventually(lambda: failed()["attempts"] == 1)
@@ -244,6 +245,28 @@ def test_a_channel_that_fails_is_retried_and_delays_no_other(
         shop.services.alert_deliverer.worker.wake()
     eventually(lambda: failed()["state"] == "failed")
     assert len(receiver.requests) == 1
+
+
+def test_viewers_and_read_keys_read_alerts_without_the_secrets_of_their_channels(
+    shop: Shop, url: str, receiver: Sink
+) -> None:
+    channels = [{"kind": kind, "url": f"{url}/{kind}-secret"} for kind in ("webhook", "chat")]
+    alert = shop.alert({"kind": "lag", "minutes": 5}, channels)
+    path = f"/api/alerts/{alert['id']}"
+    shop.post(f"{path}/test", {})
+    shop.delivered(alert)
+    viewer = join(shop.tenant, "viewer")
+    program = new_browser(shop.tenant)
+    program.headers["Authorization"] = f"Bearer {new_key(shop.tenant.browser, scopes=['read'])}"
+    for reader in (viewer, program):
+        for each in ("/api/alerts", path, f"{path}/messages", f"{path}/checks"):
+            answer = reader.get(each)
+            assert answer.status_code == 200, (each, answer.text)
+            assert "/hook" not in answer.text, each
+    page = viewer.get(f"/alerts/{alert['id']}").text
+    assert "Webhook" in page
+    assert "/hook" not in page
+    assert problem(viewer.post(f"{path}/test", json={})) == (403, "viewer_role")
 
 
 @pytest.mark.slow("waits for silent receivers")
