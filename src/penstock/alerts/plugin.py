@@ -33,7 +33,7 @@ class AlertsRoom(Room):
         return [self.alert_worker.worker, self.alert_deliverer.worker]
 
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
-        return [self.alert_deliverer.worker.running(), self.alert_worker.running()]
+        return [self.alert_deliverer.senders.running(), self.alert_worker.running()]
 
 
 def build(
@@ -66,7 +66,7 @@ def build(
         wait_until_shipped=events.shipper.wait_until_shipped,
         fresh_wait_s=core.settings.limits.fresh_wait_s,
     )
-    deliverer = Deliverer(core, accounts.mailer, outbound, box)
+    deliverer = Deliverer(core, accounts.limits, accounts.mailer, outbound, box)
     writer = MessageWriter(
         funnels.funnel_queries, funnels.funnels, accounts.limits, core.settings.base_url
     )

@@ -300,7 +300,7 @@ def _site_of(url: str) -> str:
 
 
 def _shown_target(channel: Channel) -> str:
-    """Return the target of a channel for the audit log, without the path of a URL."""
+    """Return the target of a channel without the path of a URL, which may be a secret."""
     return channel.target if channel.kind is ChannelKind.EMAIL else _site_of(channel.target)
 
 
@@ -313,7 +313,7 @@ def _record(
             id=channel.id,
             kind=channel.kind,
             user_id=channel.target if channel.kind is ChannelKind.EMAIL else None,
-            url=None if channel.kind is ChannelKind.EMAIL else channel.target,
+            url=None if channel.kind is ChannelKind.EMAIL else _shown_target(channel),
             secret=shown.get(channel.id),
         )
         for channel in channels
@@ -338,7 +338,7 @@ def _message_records(
                 AlertDeliveryRecord.from_object(
                     delivery,
                     kind=channels[delivery.channel_id].kind,
-                    target=channels[delivery.channel_id].target,
+                    target=_shown_target(channels[delivery.channel_id]),
                 )
                 for delivery in deliveries[stored.id]
             ],
