@@ -192,7 +192,7 @@ def test_a_digest_names_only_values_of_properties_that_may_be_shared(
         send(services)
         texts.append(mails.text(len(texts)))
     assert ["50.0% of 120 settled" in text for text in texts] == [True, True]
-    assert ["plan" in text for text in texts] == [False, True]
+    assert ["plan = pro" in text for text in texts] == [False, True]
     assert "plan = pro converts" in texts[1]
 
 
