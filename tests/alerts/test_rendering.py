@@ -2,6 +2,7 @@
 
 import html
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -141,6 +142,12 @@ def test_a_mail_has_the_sentences_and_the_link_in_both_forms() -> None:
     for form in (mail.text, html.unescape(mail.html)):
         assert "58.1% of 620 settled attempts completed." in form
         assert LINK in form
+        assert "Open the report" in form
+
+
+def test_the_email_of_an_alert_on_events_links_to_no_report() -> None:
+    silent = replace(message(), figures={"condition": "silence"})
+    assert "Open the dashboard" in as_mail(silent, "ann@example.com").text
 
 
 def test_the_documented_chat_message_is_the_one_that_is_sent() -> None:

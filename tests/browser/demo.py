@@ -37,7 +37,12 @@ SEGMENT = {
 
 ALERT: dict[str, Any] = {
     "name": "Checkout below 90%",
-    "condition": {"kind": "rate", "when": "below", "level": 0.9},
+    "condition": {
+        "kind": "rate",
+        "when": "below",
+        "level": 0.9,
+        "parameters": {"interval": "day", "window": "1h"},
+    },
     "channels": [{"kind": "chat", "url": "https://chat.example.com/hooks/1"}],
 }
 """An alert. Its chat does not exist."""

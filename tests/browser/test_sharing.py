@@ -10,7 +10,7 @@ def test_a_link_from_the_menu_of_a_report_opens_without_an_account(signed_in, ac
     page.goto(f"/funnels/{funnel['id']}?period=7d&timezone=Europe/Berlin")
     page.get_by_label("More", exact=True).click()
     page.get_by_role("link", name="Share").click()
-    page.get_by_label("Title").fill("For the board")
+    page.get_by_label("Name").fill("For the board")
     page.get_by_label("Expires").select_option("Never")
     page.get_by_role("button", name="Create link").click()
     url = page.locator("#url", has_text="/s/").inner_text()

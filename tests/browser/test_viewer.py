@@ -59,3 +59,6 @@ def test_a_viewer_sees_the_role_and_changes_only_their_account(page, demo, viewe
     page.goto("/settings/account")
     expect(page.get_by_role("button", name="Change password")).to_be_visible()
     expect(page.get_by_role("button", name="Set up")).to_be_visible()
+    page.goto("/settings/shares")
+    expect(page.get_by_text("or is revoked")).to_be_visible()
+    expect(page.get_by_role("link", name="Change what may be shared")).to_have_count(0)

@@ -27,6 +27,7 @@ def test_the_page_shows_the_report_and_leads_nowhere(sharing, stranger):
     text = without_tags(answer.text)
     assert "Checkout" in text
     assert "40.0% 32 of 80 settled" in text
+    assert "40.0% of 80 settled visitors completed" not in text
     assert "plan = pro converts 80.0 points better than free" in text
     assert re.search(r"free 50 10.0% .* pro 30 90.0%", text)
     links = re.findall(r'(?:href|action|hx-get)="([^"]*)"', answer.text)
@@ -87,6 +88,16 @@ def test_the_picture_is_a_drawing_with_title_and_text(sharing, scene, stranger):
     assert (same.status_code, same.content) == (304, b"")
     assert same.headers["etag"] == answer.headers["etag"]
     assert name not in stranger.get(path).text
+
+
+@cases(("window_s", "explains"), [(3600, False), (30 * 86_400, True)])
+def test_the_picture_explains_the_part_of_a_bar_that_is_in_progress(
+    sharing, scene, stranger, window_s, explains
+):
+    sharing.funnel = scene.funnel("A", "B", conversionWindowSeconds=window_s)
+    picture = stranger.get(f"{sharing.path()}.svg").text
+    assert ('class="pending"' in picture) is explains
+    assert ("Pale: may still reach" in picture) is explains
 
 
 @cases("name", ["A\x0bB", "A\x1b[2J", "A\ufffeB", "A\uffffB", "A\u202eB"])

@@ -7,7 +7,7 @@ import msgspec
 from penstock.accounts.mail.composition import compose_mail
 from penstock.accounts.mail.model import Mail, MailSection
 from penstock.accounts.mail.names import plain_sentence
-from penstock.alerts.model import Message
+from penstock.alerts.model import ConditionKind, Message
 
 _MAX_CHAT_UNITS = 2000
 """Maximum length of a text in Discord, in UTF-16 code units. Slack accepts longer ones."""
@@ -17,7 +17,9 @@ _DISCORD_MARKUP = str.maketrans({character: f"\\{character}" for character in r"
 
 def as_mail(message: Message, to: str) -> Mail:
     """Return the message as an email with a text and a page."""
-    section = MailSection(message.subject, message.lines, "", message.link, "Open the report")
+    is_rate = message.figures.get("condition", ConditionKind.RATE) == ConditionKind.RATE
+    link_text = "Open the report" if is_rate else "Open the dashboard"
+    section = MailSection(message.subject, message.lines, "", message.link, link_text)
     footer = ["An alert of a Penstock workspace sends its messages to this address."]
     return compose_mail(to, message.subject, [section], footer=footer)
 

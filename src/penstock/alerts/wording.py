@@ -70,7 +70,7 @@ class MessageWriter:
             MessageKind.TEST: f"{alert.name}: test",
         }[kind]
         if kind is MessageKind.TEST:
-            lines.insert(0, "This is a test: somebody asked for this message.")
+            lines.insert(0, "This is a test message.")
         return Message(
             subject=subject,
             lines=tuple(lines),

@@ -121,9 +121,9 @@ def picture(report: SharedReportRecord) -> str:
     bars = bars_of(report)
     subtitle = " · ".join([rate_words(report), period_words_of(report)])
     conditions = _sentence(", ".join(report.conditions))
-    foot = " · ".join(
-        filter(None, [f"As of {utc_time(parse_time(report.evaluated_at))}", conditions])
-    )
+    as_of = f"As of {utc_time(parse_time(report.evaluated_at))}"
+    legend = "Pale: may still reach" if report.aggregate.pending else ""
+    foot = " · ".join(filter(None, [as_of, legend, conditions]))
     height = _HEAD_HEIGHT + len(bars) * _ROW_HEIGHT + 40
     lines = [
         _text(_MARGIN, 40, _cut(report.name, _MAX_TITLE_CHARS), "title"),

@@ -36,12 +36,12 @@ _is_viewer = ContextVar("is_viewer", default=False)
 
 def _breakable(text: str, after: str = "/") -> Markup:
     """Mark text so that it may wrap after these characters, such as the slashes of a path, but not
-    inside words.
+    inside words or after the scheme of a URL.
     """
     breakable = str(escape(text))
     for character in after:
         breakable = breakable.replace(character, f"{character}<wbr>")
-    return Markup(breakable)
+    return Markup(breakable.replace("/<wbr>/<wbr>", "//"))
 
 
 def _with_ids(text: str) -> Markup:

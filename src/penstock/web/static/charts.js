@@ -11,7 +11,7 @@ import { areaOf, labelsOf, linesOf, placesOf, svg, ticksOf } from "./chart-parts
 
 // Distances of the plot from the edges in px, by the look of a chart.
 const LOOKS = {
-  full: { top: 12, right: 28, bottom: 46, left: 62, ticks: 5 },
+  full: { top: 16, right: 28, bottom: 46, left: 62, ticks: 5 },
   small: { top: 8, right: 10, bottom: 24, left: 46, ticks: 3 },
   line: { top: 3, right: 3, bottom: 3, left: 3, ticks: 3 },
 };
@@ -184,7 +184,7 @@ function marksOf(chart, { marks = [] }, { margin, bottom, right, x }) {
   return [
     ...lines,
     ...places.map(([at, anchor, text]) =>
-      svg("text", { ...font, x: at, y: margin.top - 2, "text-anchor": anchor }, [text]),
+      svg("text", { ...font, x: at, y: margin.top - 5, "text-anchor": anchor }, [text]),
     ),
   ];
 }
