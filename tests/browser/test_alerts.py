@@ -38,6 +38,9 @@ def test_alerts_and_digests_are_made_with_few_clicks(
         service.client.post("/api/auth/login", json=form).raise_for_status()
         sign_in(page.context, service.url, service.client.cookies["service_session"])
 
+        for path in (f"/funnels/{funnel_id}/share", "/settings/members", "/alerts/new"):
+            page.goto(service.url + path)
+            expect(page.get_by_text(f"begin with {service.url}, which works only")).to_have_count(1)
         page.goto(f"{service.url}/funnels/{funnel_id}")
         page.get_by_label("More", exact=True).click()
         page.get_by_role("link", name="Alert", exact=True).click()
