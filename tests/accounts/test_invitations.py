@@ -44,6 +44,13 @@ def test_an_invitation_has_a_url_that_is_shown_once(workspace):
     )
 
 
+def test_the_page_of_an_invitation_names_the_role(workspace):
+    for role, words in (("owner", "an owner"), ("member", "a member"), ("viewer", "a viewer")):
+        url = create_invitation(workspace, role)["url"]
+        page = " ".join(new_browser(workspace).get(url).text.split())
+        assert f"has invited you to this workspace as {words}." in page
+
+
 def test_only_a_hash_of_the_token_is_stored(workspace, services):
     token = token_of(create_invitation(workspace))
     with services.database.read() as db:

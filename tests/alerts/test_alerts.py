@@ -88,14 +88,16 @@ def test_late_events_that_reverse_an_alarm_are_followed_by_a_correction(
 
 def test_an_alarm_has_one_message_until_the_rate_recovers(shop: Shop, url: str) -> None:
     shop.check_out(-18, 35, 0, 5)
-    alert = shop.alert(shop.rate("below", 0.3), [{"kind": "webhook", "url": url}])
+    alert = shop.alert(shop.rate("below", 0.3, window="12h"), [{"kind": "webhook", "url": url}])
     shop.check()
     shop.check_out(2, 35, 0, 5)  # today is low as well
     shop.pass_hours(24)
     shop.check_out(26, 5, 0, 35)  # and tomorrow is not
     shop.pass_hours(13)
     shop.pass_hours(1)
-    assert kinds(shop.messages(alert)) == ["alarm", "recovery"]
+    messages = shop.messages(alert)
+    assert kinds(messages) == ["alarm", "recovery"]
+    assert messages[0]["lines"][0].endswith(" completed Checkout within 12 hours.")
     checks = shop.get(f"/api/alerts/{alert['id']}/checks")["data"]
     assert [check["verdict"] for check in checks] == ["fine", "alarming", "alarming"]
 

@@ -316,6 +316,7 @@ def test_problems_of_the_api_are_errors_with_the_way_out(
     assert "results, units" in unknown["detail"]
     missing = assistant.problem("ask_funnel", question="results", colour="red")
     assert faults_in(missing) == {"funnelId": "required", "colour": "unknown_field"}
+    assert "The tool has funnelId, question, " in missing["errors"][1]["message"]
 
     async def call_unknown(client: Client) -> None:
         with pytest.raises(MCPError, match="There is no tool 'drop_tables'"):

@@ -38,6 +38,9 @@ def test_alerts_and_digests_are_made_with_few_clicks(
         service.client.post("/api/auth/login", json=form).raise_for_status()
         sign_in(page.context, service.url, service.client.cookies["service_session"])
 
+        for path in (f"/funnels/{funnel_id}/share", "/settings/members", "/alerts/new"):
+            page.goto(service.url + path)
+            expect(page.get_by_text(f"begin with {service.url}, which works only")).to_have_count(1)
         page.goto(f"{service.url}/funnels/{funnel_id}")
         page.get_by_label("More", exact=True).click()
         page.get_by_role("link", name="Alert", exact=True).click()
@@ -51,6 +54,9 @@ def test_alerts_and_digests_are_made_with_few_clicks(
         page.get_by_role("button", name="Save").click()
         expect(page.locator("#rate-level-fault")).to_be_visible()
         page.get_by_label("Level in percent").fill("60.5")
+        page.get_by_role("textbox", name="Your webhook").fill("http://10.0.0.1/1")
+        page.get_by_role("button", name="Save").click()
+        expect(page.locator("#field-webhook-fault")).to_contain_text("PENSTOCK_OUTBOUND_NETWORKS")
         page.get_by_role("textbox", name="Your webhook").fill("https://hooks.example.com/1")
         page.get_by_role("button", name="Save").click()
         expect(page.locator("#secret")).to_contain_text("whsec_")

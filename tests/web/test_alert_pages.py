@@ -58,9 +58,10 @@ def test_a_report_leads_to_a_filled_form(reader: Tenant, scene: Scene, warehouse
     address = link_of(report, "Alert")
     assert query_of(address) == {"funnelId": funnel_id, "filters": FILTERS, "period": "7d"}
     form = html_of(reader, address)
-    assert 'value="Checkout is unusual"' in form
+    assert 'value="Rate of Checkout"' in form
     assert f'<option value="{funnel_id}" selected>' in form
     assert 'name="condition.parameters.filters"' in form
+    assert "The alert keeps these choices of the report: filters." in without_tags(form)
     assert "startAt" not in form  # the alert chooses the period
     assert reader.email.partition("@")[0] in without_tags(form)
     assert " checked>" in form
@@ -73,12 +74,15 @@ def test_the_list_and_the_page_show_state_figures_and_messages(
     funnel_id = scene.attempts("begun", "paid", name="Checkout")
     assert "No alerts yet" in text_of(reader, "/alerts")
     create(reader, kind="rate", funnelId=funnel_id, when="below", level=0.6, parameters={})
+    window = {"window": "30m"}
+    create(reader, "Fast", kind="rate", funnelId=funnel_id, when="unusual", parameters=window)
     create(reader, "Silence", kind="silence", event="begun", minutes=60)
     create(reader, "Rejected", kind="rejections", level=0.05)
     alert_id = create(reader, "Lag", kind="lag", minutes=15).json()["id"]
     listed = text_of(reader, "/alerts")
     for words in (
         "Checkout : below 60% on a day",
+        "Checkout within 30 minutes: unusual on a day",
         "No event begun for 60 minutes",
         "More than 5% rejected events",
         "Events wait for more than 15 minutes",

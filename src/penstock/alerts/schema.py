@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from penstock.alerts.model import (
     ChannelKind,
@@ -171,7 +171,18 @@ class QuietHoursIn(Input):
         return self
 
 
-Channels = Annotated[list[ChannelIn], Field(min_length=1, max_length=MAX_CHANNELS)]
+def _require_channel(channels: object) -> object:
+    if channels == []:
+        text = "Choose at least one channel: an email, a chat or a webhook."
+        raise RuleBroken("too_few", text)
+    return channels
+
+
+Channels = Annotated[
+    list[ChannelIn],
+    Field(min_length=1, max_length=MAX_CHANNELS),
+    BeforeValidator(_require_channel),
+]
 
 
 class AlertIn(Input):

@@ -62,9 +62,11 @@ class Tool:
         """Check the names of the arguments, and run the tool."""
         missing = [name for name in self.schema["required"] if arguments.get(name) is None]
         unknown = [name for name in arguments if name not in self.schema["properties"]]
+        known = ", ".join(self.schema["properties"])
+        no_such = f"There is no such argument. The tool has {known}."
         faults = [
             *(Fault(name, "required", "This field is required.") for name in missing),
-            *(Fault(name, "unknown_field", "There is no such argument.") for name in unknown),
+            *(Fault(name, "unknown_field", no_such) for name in unknown),
         ]
         if faults:
             raise Invalid(faults)

@@ -219,9 +219,9 @@ class OutboundSettings(SettingGroup):
     outbound_networks: Annotated[
         str | None,
         Field(
-            description="Private networks to which webhooks may go, also over plain HTTP: "
-            "comma-separated, such as `10.1.2.0/24`. Default: only hosts on the internet, over "
-            "HTTPS."
+            description="Private networks to which webhooks and messages of alerts may go, also "
+            "over plain HTTP: comma-separated, such as `10.1.2.0/24`, or `127.0.0.0/8` for this "
+            "machine. Default: only hosts on the internet, over HTTPS."
         ),
     ] = None
 

@@ -7,7 +7,7 @@ from penstock.webhooks.model import MAX_WAITING
 
 NOT_ALLOWED = (
     "The workspace shares figures only, and messages name units. An owner or member can allow it "
-    "under Settings, Workspace: shared contents “units”."
+    "under Settings, Workspace, Sharing: “Also units”."
 )
 FULL = (
     f"{MAX_WAITING:,} messages wait, which is the limit. The others follow when the receiver has "

@@ -26,7 +26,12 @@ from penstock.funnels.definitions.schema import (
     SavedStep,
     SavedWindow,
 )
-from penstock.funnels.definitions.windows import MAX_WINDOW_S, UNIT_S, WindowUnit
+from penstock.funnels.definitions.windows import (
+    MAX_WINDOW_S,
+    UNIT_S,
+    WindowUnit,
+    window_in_words,
+)
 from penstock.http.bodies import bad_parameter
 from penstock.http.schema import RuleBroken
 
@@ -176,6 +181,12 @@ def read_window(text: str) -> SavedWindow:
             "366 days.",
         )
     return window
+
+
+def asked_window_in_words(text: str) -> str:
+    """Return a length such as `30m` in words: `30 minutes`. Raises RuleBroken for other texts."""
+    window = read_window(text)
+    return window_in_words(window.value, window.unit)
 
 
 def window_seconds(text: str) -> int:

@@ -35,6 +35,9 @@ form.addEventListener("form:body", ({ detail: { body } }) => {
       dataset.channel ? { id: dataset.channel } : { kind: "email", userId: dataset.user },
   );
   for (const kind of ["chat", "webhook"]) {
+    // An error about this channel belongs to its own input, not to the list.
+    const field = form.elements[kind].closest("[data-field]");
+    field.dataset.field = body[kind] ? `channels[${body.channels.length}]` : kind;
     if (body[kind]) body.channels.push({ kind, url: body[kind] });
     delete body[kind];
   }

@@ -13,6 +13,7 @@ from penstock.alerts.service import AlertService
 from penstock.base.clock import iso, parse_time
 from penstock.base.paging import MAX_PAGE_SIZE, Page
 from penstock.base.wording import count_of
+from penstock.funnels.definitions.ad_hoc import asked_window_in_words
 from penstock.funnels.saved.schema import FunnelSort
 from penstock.funnels.saved.service import FunnelService
 from penstock.http.schema import PageQuery, SearchQuery
@@ -22,8 +23,15 @@ from penstock.web.view import View
 
 _SNOOZES = {"an hour": 1, "a day": 24, "three days": 72, "a week": 168}
 """Hours of a snooze, by its name."""
-_PARAMETERS = ("websiteId", "filters", "window", "segment", "internal", "cohort")
-"""Parameters of a report that its alert keeps."""
+_PARAMETERS = {
+    "websiteId": "website or app",
+    "filters": "filters",
+    "window": "conversion window",
+    "segment": "segment",
+    "internal": "internal traffic",
+    "cohort": "cohort",
+}
+"""Parameters of a report that its alert keeps, with their names on pages."""
 _SELECTING = ("websiteId", "filters", "segment", "cohort")
 """Parameters that select part of the entries."""
 _INPUTS = ("interval", "timezone")
@@ -61,8 +69,10 @@ class _Names(NamedTuple):
                 steps = ""
                 if "fromStep" in parameters:
                     steps = f" from step {parameters['fromStep']} to step {parameters['toStep']}"
+                window = parameters.get("window")
+                within = f" within {asked_window_in_words(window)}" if window else ""
                 period = "in a week" if parameters.get("interval") == "week" else "on a day"
-                return _Watched("", funnel, f"{steps}: {limit} {period}{part}")
+                return _Watched("", funnel, f"{steps}{within}: {limit} {period}{part}")
             case "silence":
                 return _Watched("No event ", condition["event"], f" for {minutes}{where}")
             case "rejections":
@@ -151,11 +161,13 @@ def _form(
     parameters = condition.get("parameters", {})
     listed = members.members(view.workspace_id, Page(1, MAX_PAGE_SIZE))
     channels = {each.user_id: each.id for each in (alert.channels if alert else []) if each.user_id}
+    hidden = {name: value for name, value in parameters.items() if name not in _INPUTS}
     return view.render(
         "alerts/form.html",
         alert=alert,
         condition=condition,
-        hidden={name: value for name, value in parameters.items() if name not in _INPUTS},
+        hidden=hidden,
+        kept=[_PARAMETERS.get(name, name) for name in hidden],
         funnel_name=funnel_name,
         names=_names(view, funnels),
         receivers=[(member, channels.get(member.user_id)) for member in listed.data],
