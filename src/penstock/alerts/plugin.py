@@ -1,7 +1,6 @@
 """The alerts room: rules that are checked every hour, and the messages that they send."""
 
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from penstock.accounts.plugin import AccountsRoom
@@ -30,10 +29,7 @@ class AlertsRoom(Room):
     routes = routes.ROUTES
 
     def workers(self) -> Sequence[Worker]:
-        return [self.alert_worker.worker, self.alert_deliverer.worker]
-
-    def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
-        return [self.alert_deliverer.worker.running(), self.alert_worker.running()]
+        return [self.alert_deliverer.worker, self.alert_worker.worker]
 
 
 def build(

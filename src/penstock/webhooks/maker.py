@@ -4,11 +4,8 @@ A position and the messages up to it are saved in one transaction. So a process 
 same messages again, with the same IDs, and none is lost.
 """
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from time import monotonic
 
-from anyio import CapacityLimiter, to_thread
 from msgspec import json
 
 from penstock.accounts.workspace.model import Contents
@@ -59,24 +56,18 @@ class MessageMaker:
         self._database, self._warehouse = core.database, core.warehouse
         self._clock, self._attempts = core.clock, core.attempts
         self._changes, self._workspaces, self._deliverer = changes, workspaces, deliverer
-        self.worker = Worker("webhook_messages", self._step, core.clock, period_s=_PERIOD_S)
+        self.worker = Worker(
+            "webhook_messages",
+            self._step,
+            core.clock,
+            period_s=_PERIOD_S,
+            interrupt=self._stop_statement,
+        )
         self._work = Work()
         self._cleaned_at_ms: int | None = None
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Run the worker during the context. At its end, a running statement is stopped."""
-        async with self.worker.running():
-            try:
-                yield
-            finally:
-                self.worker.begin_stop()
-                await to_thread.run_sync(
-                    self._warehouse.stop,
-                    self._work,
-                    monotonic() + _STOP_S,
-                    limiter=CapacityLimiter(1),
-                )
+    def _stop_statement(self) -> None:
+        self._warehouse.stop(self._work, monotonic() + _STOP_S)
 
     def _step(self) -> float | None:
         with self._database.exclusive_lock(_WORK) as is_mine:
