@@ -173,8 +173,7 @@ class AlertWorker:
         """Limit statements to those of the workspace, and to one thread, to leave the others to
         people.
         """
-        timeout_s, memory_bytes = self._workspaces.effective_limits(alert.workspace_id)
-        limits = {"max_execution_time": timeout_s, "max_memory_usage": memory_bytes}
+        limits = self._workspaces.engine_limits(alert.workspace_id)
         self._work = Work({"max_threads": 1, **limits}, owner=alert.workspace_id)
         try:
             with working_on(self._work):
