@@ -127,7 +127,7 @@ class MessageMaker:
         webhook, position = self._begin(webhook, funnel)
         from_ms = max(webhook.starts_at_ms, funnel.now_ms - REMEMBERED_MS)
         rules = Rules(
-            webhook, funnel.rules, funnel.steps, funnel.now_ms, from_ms, shared.properties
+            webhook, funnel.context.rules, funnel.steps, funnel.now_ms, from_ms, shared.properties
         )
         with self._attempts.attempt(webhook.id):
             is_behind = self._make_from(rules, funnel, position)
@@ -161,13 +161,13 @@ class MessageMaker:
         after what was read last.
         """
         position = _position_of(webhook)
-        if position.rules == funnel.rules:
+        if position.rules == funnel.context.rules:
             return webhook, position
         starts_ms = max(webhook.starts_at_ms, position.evaluated_at_ms)
         due = DuePosition(max(0, starts_ms - funnel.window_ms - 1), LAST_UNIT)
         return (
             webhook._replace(starts_at_ms=starts_ms),
-            Position(funnel.rules, dropped=due, expiring=due),
+            Position(funnel.context.rules, dropped=due, expiring=due),
         )
 
     def _read(
