@@ -146,11 +146,6 @@ test-android: ## Compile and test the Java core for Android (needs a JDK and JUn
 property: $(DEV) ## Compare SQL with plain Python on EXAMPLES=20000 random cases
 	PENSTOCK_EXAMPLES=$(or $(EXAMPLES),20000) $(PYTEST) -v --maxfail=1 tests/funnels/test_property.py $(ARGS)
 
-.PHONY: replay
-replay: $(DEV) ## Check alerts for each hour of 90 days of the demo, and print a row for each rule: half an hour
-	@scripts/setup tests
-	$(BIN)/pytest -n 0 -s tests/alerts/test_replay.py $(ARGS)
-
 .PHONY: forecast-sets
 forecast-sets: $(DEV) ## Print how forecasts of ten sets of events did, replayed on 120 days each
 	@$(BIN)/python -m tests.funnels.forecast_sets

@@ -18,6 +18,7 @@ ROOMS = {
     },
     re.compile(r"^(import|from) msgspec\b"): {
         "activity",
+        "alerts",
         "backup",
         "base",
         "catalogue",
@@ -28,6 +29,7 @@ ROOMS = {
         "links",
         "metadb",
         "providers",
+        "webhooks",
     },
     re.compile(r"^(import|from) (orjson|ujson|simplejson|rapidjson)\b"): set(),
 }

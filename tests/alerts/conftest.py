@@ -59,6 +59,11 @@ class Shop:
         record: Json = body_of(self.tenant.client.get(path))
         return record
 
+    def share(self, *properties: str) -> None:
+        """Let values of these properties leave the dashboard, and no others."""
+        changed = {"sharedProperties": properties}
+        body_of(self.tenant.browser.patch("/api/settings/workspace", json=changed))
+
     def track(self, hours: float, name: str, checkout: str, **properties: Any) -> Json:
         """An event. hours: its time, after the start of today."""
         return {

@@ -2,9 +2,13 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
+from threading import Event
+from time import monotonic
 from typing import Any
 
+import pytest
 from docsite.pages import ROOT
 from standardwebhooks import Webhook
 
@@ -14,8 +18,9 @@ from tests.alerts.conftest import Shop
 from tests.answers import body_of, columns_of, faults, problem, values_of
 from tests.funnels.scenario import Json
 from tests.mail_server import MailServer
-from tests.outbound.sinks import Sink
-from tests.tenant import audit_log, new_browser
+from tests.outbound.sinks import Sink, sink
+from tests.records import new_key
+from tests.tenant import Tenant, audit_log, join, new_browser
 from tests.waiting import eventually
 
 Received = Callable[[int], list[Any]]
@@ -128,13 +133,18 @@ def test_an_unusual_rate_is_outside_those_of_the_same_weekday_in_eight_weeks(
     assert shop.messages(ready) == []
 
 
-def test_the_sentences_of_the_verdict_name_values_only_of_shared_properties(
-    shop: Shop, url: str
-) -> None:
+def check_out_for_two_weeks(shop: Shop) -> None:
+    """Store checkouts of yesterday and a week before, of which one plan lost most yesterday."""
     shop.check_out(-15 * 24, 1)  # history begins before the week before
     for week, lost in ((7, 5), (0, 70)):
         shop.check_out(-18 - week * 24, lost, 0, 75 - lost, plan="pro")
         shop.check_out(-18 - week * 24, 10, 0, 90, plan="basic")
+
+
+def test_the_sentences_of_the_verdict_name_values_only_of_shared_properties(
+    shop: Shop, url: str
+) -> None:
+    check_out_for_two_weeks(shop)
     condition = shop.rate("below", 0.7, breakdown="plan")
     channels = [{"kind": "webhook", "url": url}]
     first = shop.alert(condition, channels, name="Figures only")
@@ -143,11 +153,27 @@ def test_the_sentences_of_the_verdict_name_values_only_of_shared_properties(
     assert "points down from 91.4% a week before" in text
     assert "from started to submitted" in text
     assert "pro" not in text
-    changed = {"sharedProperties": ["plan"]}
-    body_of(shop.tenant.browser.patch("/api/settings/workspace", json=changed))
+    shop.share("plan")
     second = shop.alert(condition, channels, name="With plans")
     shop.check()
     assert "plan = pro fell by" in " ".join(shop.messages(second)[0]["lines"])
+
+
+def test_a_message_that_waits_states_only_values_that_are_shared_when_it_is_sent(
+    shop: Shop, url: str, received: Received
+) -> None:
+    check_out_for_two_weeks(shop)
+    shop.share("plan")
+    quiet = {"from": "08:00", "to": "14:00", "timezone": "UTC"}
+    condition = shop.rate("below", 0.7, breakdown="plan")
+    alert = shop.alert(condition, [{"kind": "webhook", "url": url}], quietHours=quiet)
+    eventually(lambda: shop.messages(alert))
+    assert "plan = pro fell by" in " ".join(shop.messages(alert)[0]["lines"])
+    shop.share()
+    shop.pass_hours(3)
+    [body] = received(1)
+    assert "points down from 91.4% a week before" in " ".join(body["lines"])
+    assert "plan" not in str(body["lines"])
 
 
 def test_a_link_with_values_is_for_members_only(shop: Shop, url: str) -> None:
@@ -179,7 +205,7 @@ def test_each_channel_gets_the_message(
     ]
     alert = shop.alert(shop.rate("below", 0.3), channels)
     assert columns_of(alert["channels"], "kind", "url") == [
-        ("webhook", url),
+        ("webhook", "http://127.0.0.1"),
         ("chat", "http://127.0.0.1"),
         ("email", None),
     ]
@@ -200,16 +226,16 @@ def test_a_channel_that_fails_is_retried_and_delays_no_other(
     shop: Shop, url: str, receiver: Sink
 ) -> None:
     shop.check_out(-18, 35, 0, 5)
-    dead = "http://127.0.0.1:9/"
-    channels = [{"kind": "webhook", "url": dead}, {"kind": "webhook", "url": url}]
+    live = url.replace("127.0.0.1", "localhost")
+    channels = [{"kind": "webhook", "url": each} for each in ("http://127.0.0.1:9/", live)]
     alert = shop.alert(shop.rate("below", 0.3), channels)
     eventually(lambda: receiver.requests)
 
     def failed() -> Json:
         [message] = shop.messages(alert)
         states = {each["target"]: each for each in message["deliveries"]}
-        assert set(states) == {dead, url}
-        delivery: Json = states[dead]
+        assert set(states) == {"http://127.0.0.1", "http://localhost"}
+        delivery: Json = states["http://127.0.0.1"]
         return delivery
 
     eventually(lambda: failed()["attempts"] == 1)
@@ -219,6 +245,50 @@ def test_a_channel_that_fails_is_retried_and_delays_no_other(
         shop.services.alert_deliverer.worker.wake()
     eventually(lambda: failed()["state"] == "failed")
     assert len(receiver.requests) == 1
+
+
+def test_viewers_and_read_keys_read_alerts_without_the_secrets_of_their_channels(
+    shop: Shop, url: str, receiver: Sink
+) -> None:
+    channels = [{"kind": kind, "url": f"{url}/{kind}-secret"} for kind in ("webhook", "chat")]
+    alert = shop.alert({"kind": "lag", "minutes": 5}, channels)
+    path = f"/api/alerts/{alert['id']}"
+    shop.post(f"{path}/test", {})
+    shop.delivered(alert)
+    viewer = join(shop.tenant, "viewer")
+    program = new_browser(shop.tenant)
+    program.headers["Authorization"] = f"Bearer {new_key(shop.tenant.browser, scopes=['read'])}"
+    for reader in (viewer, program):
+        for each in ("/api/alerts", path, f"{path}/messages", f"{path}/checks"):
+            answer = reader.get(each)
+            assert answer.status_code == 200, (each, answer.text)
+            assert "/hook" not in answer.text, each
+    page = viewer.get(f"/alerts/{alert['id']}").text
+    assert "Webhook" in page
+    assert "/hook" not in page
+    assert problem(viewer.post(f"{path}/test", json={})) == (403, "viewer_role")
+
+
+@pytest.mark.slow("waits for silent receivers")
+def test_silent_receivers_of_a_workspace_do_not_delay_the_messages_of_another(
+    shop: Shop, url: str, receiver: Sink, other_workspace: Tenant
+) -> None:
+    other = replace(shop, tenant=other_workspace)
+    condition, released = {"kind": "lag", "minutes": 5}, Event()
+    healthy = other.alert(
+        condition, [{"kind": "webhook", "url": url.replace("127.0.0.1", "localhost")}]
+    )
+    with sink(lambda *_: released.wait(60) and None) as silent:
+        channels = [{"kind": "webhook", "url": f"http://127.0.0.1:{silent.port}/"}] * 10
+        for number in range(3):
+            slow = shop.alert(condition, channels, name=f"Slow {number}")
+            shop.post(f"/api/alerts/{slow['id']}/test", {})
+        eventually(lambda: len(silent.requests) == 4)
+        before_s = monotonic()
+        other.post(f"/api/alerts/{healthy['id']}/test", {})
+        eventually(lambda: receiver.requests)
+        assert monotonic() - before_s < 5
+        released.set()
 
 
 def test_messages_wait_during_quiet_hours_and_snoozes(shop: Shop, url: str, receiver: Sink) -> None:
@@ -294,6 +364,19 @@ def test_silence_lag_and_rejections(shop: Shop, url: str, services: Any) -> None
     shop.pass_hours(0.1)
     eventually(lambda: len(shop.messages(lag)) == 2)
     assert kinds(shop.messages(lag)) == ["alarm", "recovery"]
+
+
+def test_silence_is_about_one_name_and_not_about_more_frequent_ones_that_contain_it(
+    shop: Shop, url: str
+) -> None:
+    shop.check_out(11, 1)
+    shop.send([shop.track(11, f"started {at // 2}", "c0") for at in range(240)])
+    condition = {"kind": "silence", "event": "started", "minutes": 30}
+    alert = shop.alert(condition, [{"kind": "webhook", "url": url}])
+    shop.check()
+    assert shop.get(f"/api/alerts/{alert['id']}")["problem"] is None
+    [message] = shop.messages(alert)
+    assert "no event started for more than 30 minutes" in message["subject"]
 
 
 def test_what_cannot_be_saved_names_its_field(shop: Shop, url: str) -> None:

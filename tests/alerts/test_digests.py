@@ -179,7 +179,9 @@ def test_a_digest_names_only_values_of_properties_that_may_be_shared(
         send(services)
         texts.append(mails.text(len(texts)))
     assert ["50.0% of 120 settled" in text for text in texts] == [True, True]
-    assert ["plan = pro converts" in text for text in texts] == [False, True]
+    assert ["one value of plan" in text for text in texts] == [True, False]
+    assert "pro" not in texts[0]
+    assert "plan = pro converts" in texts[1]
 
 
 def test_few_units_are_no_verdict_but_a_count(

@@ -14,6 +14,10 @@ pytestmark = pytest.mark.usefixtures("warehouse")
 WORKERS = {
     "key_last_use",
     "share_opens",
+    "alerts",
+    "alert_messages",
+    "webhook_messages",
+    "webhook_deliveries",
     "intake",
     "shipper",
     "click_buffer",

@@ -10,6 +10,8 @@ from penstock.web.pages.charts import earlier_rates, rates
 def bucket(rate, final=None, *, maturing=False):
     return TrendBucketRecord.model_construct(
         conversion_rate=rate,
+        settled_rate=None if maturing else rate,
+        between=None,
         final_rate=None if final is None else RangeRecord(lower=final[0], upper=final[1]),
         maturing=maturing,
     )

@@ -19,7 +19,6 @@ from penstock.base.clock import iso, parse_time
 from penstock.base.errors import Fault, Invalid, Malformed, Unavailable
 from penstock.base.ids import WorkspaceId
 from penstock.base.rates import round_rate
-from penstock.catalogue.schema import NamesQuery
 from penstock.catalogue.service import CatalogueService
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
@@ -35,7 +34,6 @@ CLOSED_AFTER_MS = 3_600_000
 _SHORTEST_LOOKBACK_MS, _LONGEST_LOOKBACK_MS = 14 * DAY_MS, 60 * DAY_MS
 _BASELINE_WEEKS, _MIN_BASELINE = 8, 4
 """Number of weeks that a rate is compared with, and how many of them need enough units."""
-_MAX_NAMES = 100
 
 INTERVALS = (Interval.DAY, Interval.WEEK)
 _OWN_PARAMETERS = {"startAt", "endAt", "asOf"}
@@ -168,20 +166,14 @@ class Checker:
     ) -> Check:
         if not self._wait_until_shipped(self._fresh_wait_s):
             raise NotFresh("Accepted events cannot be read yet. The alert is checked again soon.")
-        query = NamesQuery.model_validate(
-            {"search": condition.event, "websiteId": condition.website_id, "pageSize": _MAX_NAMES}
-        )
-        listed = self._catalogue.names(alert.workspace_id, query)
-        seen_ms = max(
-            (parse_time(each.last_seen_at) for each in listed.data if each.name == condition.event),
-            default=None,
-        )
+        event = condition.event or ""
+        seen_ms = self._catalogue.last_event_ms(alert.workspace_id, event, condition.website_id)
         if seen_ms is None:
             raise Invalid(
-                [Fault("condition.event", "no_events", f"No event {condition.event} was received.")]
+                [Fault("condition.event", "no_events", f"No event {event} was received.")]
             )
         end_ms = seen_ms + (condition.minutes or 0) * 60_000
-        figures = {"event": condition.event, "lastSeenAt": iso(seen_ms), "evaluatedAt": iso(now_ms)}
+        figures = {"event": event, "lastSeenAt": iso(seen_ms), "evaluatedAt": iso(now_ms)}
         verdict = Verdict.ALARMING if end_ms < now_ms else Verdict.FINE
         period = Period(seen_ms, end_ms, verdict, figures)
         is_late = (

@@ -4,19 +4,20 @@ Each channel gets its messages in order, and a channel that does not answer dela
 """
 
 import smtplib
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 import structlog
 
 from penstock.accounts.mail.service import Mailer
+from penstock.accounts.workspace.service import WorkspaceService
 from penstock.alerts import store
 from penstock.alerts.model import (
     ChannelKind,
     Delivery,
     DeliveryState,
     DueDelivery,
+    Message,
     MessageKind,
 )
 from penstock.alerts.quiet_hours import quiet_until_ms
@@ -27,43 +28,54 @@ from penstock.core import Core
 from penstock.metadb.secret_box import SecretBox
 from penstock.outbound.model import DeliveryFailed
 from penstock.outbound.sender import Outbound, signed_headers
+from penstock.outbound.senders import Job, Senders
 
 log = structlog.get_logger()
 
 _RETRY_AFTER_S = (30, 300, 1_800, 7_200, 21_600, 43_200, 86_400, 86_400)
 """Pauses after failed attempts, in seconds: three days in all."""
 _LEASE_MS = 120_000
-_BATCH, _THREADS = 16, 8
 _IDLE_S = 60.0
 _GONE = 410
 
 
 class Deliverer:
-    """Sends the messages that are due. `deliver_due` blocks."""
+    """Sends the messages that are due."""
 
-    def __init__(self, core: Core, mailer: Mailer, outbound: Outbound, box: SecretBox) -> None:
+    def __init__(
+        self,
+        core: Core,
+        workspaces: WorkspaceService,
+        mailer: Mailer,
+        outbound: Outbound,
+        box: SecretBox,
+    ) -> None:
         self._database, self._clock = core.database, core.clock
-        self._mailer, self._outbound, self._box = mailer, outbound, box
-        self.worker = Worker("alert_messages", self.deliver_due, self._clock, first_after_s=5.0)
+        self._workspaces, self._mailer = workspaces, mailer
+        self._outbound, self._box = outbound, box
+        self.worker = Worker("alert_messages", self._step, self._clock, first_after_s=5.0)
+        self.senders = Senders(self.worker)
 
-    def deliver_due(self) -> float:
-        """Send all messages that are due. Returns the seconds until the next one is."""
-        while not self.worker.is_stopping:
-            self.worker.report_progress()
-            now_ms = self._clock()
-            with self._database.write() as db:
-                claimed = store.claim_deliveries(db, now_ms, now_ms + _LEASE_MS, _BATCH)
-                next_ms = None if claimed else store.next_delivery_ms(db)
-            if not claimed:
-                wait_s = _IDLE_S if next_ms is None else (next_ms - self._clock()) / 1000
-                return min(_IDLE_S, max(1.0, wait_s))
-            self._deliver(claimed)
-        return _IDLE_S
+    def _step(self) -> float:
+        """Start to send what is due. Returns the seconds until the next message is due."""
+        now_ms = self._clock()
+        with self._database.read() as db:
+            waiting = store.waiting_deliveries(db)
+        self.senders.start(
+            Job(each.id, each.workspace_id, each.attempts > 0, partial(self._deliver, each.id))
+            for each in waiting
+            if each.due_at_ms <= now_ms
+        )
+        next_ms = min((each.due_at_ms for each in waiting if each.due_at_ms > now_ms), default=None)
+        wait_s = _IDLE_S if next_ms is None else (next_ms - self._clock()) / 1000
+        return min(_IDLE_S, max(1.0, wait_s))
 
-    def _deliver(self, claimed: Sequence[DueDelivery]) -> None:
-        """Try deliveries at the same time, and save the result of each as soon as it is known."""
-        with ThreadPoolExecutor(_THREADS, thread_name_prefix="alert_messages") as threads:
-            list(threads.map(self._attempt, claimed))
+    def _deliver(self, delivery_id: str) -> None:
+        now_ms = self._clock()
+        with self._database.write() as db:
+            due = store.claim_delivery(db, delivery_id, now_ms, now_ms + _LEASE_MS)
+        if due is not None:
+            self._attempt(due)
 
     def _attempt(self, due: DueDelivery) -> None:
         delivery, now_ms = due.delivery, self._clock()
@@ -100,9 +112,10 @@ class Deliverer:
 
         Raises `_Refused` if no further attempt can succeed.
         """
-        channel, message = due.channel, due.stored.message
+        shared = self._workspaces.shared_contents(due.workspace_id)  # less than before, perhaps
+        channel, message = due.channel, due.stored.message.for_sharing(shared.properties)
         if channel.kind is ChannelKind.EMAIL:
-            return self._mail(due)
+            return self._mail(due, message)
         secret = self._box.open(channel.secret or "")
         if channel.kind is ChannelKind.WEBHOOK:
             body, url = as_webhook(message), channel.target
@@ -119,14 +132,14 @@ class Deliverer:
             raise _Refused("The address answered 410: it no longer exists.")
         return f"The address answered {reply.status}."
 
-    def _mail(self, due: DueDelivery) -> str | None:
+    def _mail(self, due: DueDelivery, message: Message) -> str | None:
         with self._database.read() as db:
             addresses = store.addresses(db, due.workspace_id, [due.channel.target])
         address = addresses.get(due.channel.target)
         if address is None or not address.is_confirmed:
             raise _Refused("Nobody in the workspace has this address any more.")
         try:
-            self._mailer.send(as_mail(due.stored.message, address.email))
+            self._mailer.send(as_mail(message, address.email))
         except (OSError, smtplib.SMTPException) as error:
             return f"The mail server did not accept the email ({type(error).__name__})."
         return None

@@ -1,7 +1,7 @@
 """Plain types for alerts. No I/O. Times are milliseconds since 1970-01-01 UTC."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -79,7 +79,8 @@ class Message:
 
     subject: one line. lines: whole sentences: the rate, its change, where, and who. link: absolute
     URL of the report that reproduces the figures. figures: JSON values for programs. corrects: ID
-    of the message that this one corrects.
+    of the message that this one corrects. stated: the properties whose values a line states, by
+    line, for those that state any.
     """
 
     subject: str
@@ -87,6 +88,12 @@ class Message:
     link: str
     figures: Mapping[str, Any] = field(default_factory=dict)
     corrects: str | None = None
+    stated: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def for_sharing(self, properties: Collection[str]) -> "Message":
+        """Return the message without lines that state values of other properties."""
+        lines = (line for line in self.lines if {*properties}.issuperset(self.stated.get(line, ())))
+        return replace(self, lines=tuple(lines))
 
 
 class Channel(NamedTuple):
@@ -177,6 +184,15 @@ class Address(NamedTuple):
 
     email: str
     is_confirmed: bool
+
+
+class WaitingDelivery(NamedTuple):
+    """A delivery that waits for its first or next attempt."""
+
+    id: str
+    workspace_id: WorkspaceId
+    attempts: int
+    due_at_ms: int
 
 
 class DueDelivery(NamedTuple):

@@ -1,6 +1,7 @@
 """The alerts room: rules that are checked every hour, and the messages that they send."""
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from penstock.accounts.plugin import AccountsRoom
@@ -29,7 +30,10 @@ class AlertsRoom(Room):
     routes = routes.ROUTES
 
     def workers(self) -> Sequence[Worker]:
-        return [self.alert_deliverer.worker, self.alert_worker.worker]
+        return [self.alert_worker.worker, self.alert_deliverer.worker]
+
+    def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
+        return [self.alert_deliverer.senders.running(), self.alert_worker.worker.running()]
 
 
 def build(
@@ -62,7 +66,7 @@ def build(
         wait_until_shipped=events.shipper.wait_until_shipped,
         fresh_wait_s=core.settings.limits.fresh_wait_s,
     )
-    deliverer = Deliverer(core, accounts.mailer, outbound, box)
+    deliverer = Deliverer(core, accounts.limits, accounts.mailer, outbound, box)
     writer = MessageWriter(
         funnels.funnel_queries, funnels.funnels, accounts.limits, core.settings.base_url
     )

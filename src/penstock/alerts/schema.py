@@ -199,7 +199,7 @@ class ChannelRecord(Record):
     kind: ChannelKind
     user_id: str | None
     url: str | None
-    """The URL of a webhook. For a chat only its scheme and host, because the rest is a secret."""
+    """Only the scheme and host of a webhook or chat, because the rest may be a secret."""
     secret: str | None = None
     """Secret of a new webhook, for checking signatures. It is shown only in this response."""
 
@@ -237,11 +237,11 @@ class CheckRecord(Record):
     """The message about it; null if it needed none."""
 
 
-class DeliveryRecord(Record):
+class AlertDeliveryRecord(Record):
     channel_id: str
     kind: ChannelKind
     target: str
-    """The user's ID, the URL of a webhook, or the host of a chat."""
+    """The user's ID, or the scheme and host of a webhook or chat."""
     state: DeliveryState
     due_at: Iso
     """When it is or was sent: later than the message during quiet hours and after failures."""
@@ -264,4 +264,4 @@ class AlertMessageRecord(Record):
     corrects: str | None
     """ID of the message that this one corrects."""
     created_at: Iso
-    deliveries: list[DeliveryRecord]
+    deliveries: list[AlertDeliveryRecord]

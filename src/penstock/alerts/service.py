@@ -22,6 +22,7 @@ from penstock.alerts.model import (
 )
 from penstock.alerts.schema import (
     AlertChange,
+    AlertDeliveryRecord,
     AlertIn,
     AlertMessageRecord,
     AlertRecord,
@@ -29,7 +30,6 @@ from penstock.alerts.schema import (
     ChannelRecord,
     CheckRecord,
     ConditionIn,
-    DeliveryRecord,
     SnoozeIn,
 )
 from penstock.alerts.worker import AlertWorker
@@ -298,7 +298,7 @@ def _site_of(url: str) -> str:
 
 
 def _shown_target(channel: Channel) -> str:
-    """Return the target of a channel for the audit log, without the path of a URL."""
+    """Return the target of a channel without the path of a URL, which may be a secret."""
     return channel.target if channel.kind is ChannelKind.EMAIL else _site_of(channel.target)
 
 
@@ -311,7 +311,7 @@ def _record(
             id=channel.id,
             kind=channel.kind,
             user_id=channel.target if channel.kind is ChannelKind.EMAIL else None,
-            url=None if channel.kind is ChannelKind.EMAIL else channel.target,
+            url=None if channel.kind is ChannelKind.EMAIL else _shown_target(channel),
             secret=shown.get(channel.id),
         )
         for channel in channels
@@ -333,10 +333,10 @@ def _message_records(
             kind=stored.kind,
             created_at=stored.created_at_ms,
             deliveries=[
-                DeliveryRecord.from_object(
+                AlertDeliveryRecord.from_object(
                     delivery,
                     kind=channels[delivery.channel_id].kind,
-                    target=channels[delivery.channel_id].target,
+                    target=_shown_target(channels[delivery.channel_id]),
                 )
                 for delivery in deliveries[stored.id]
             ],

@@ -1,6 +1,6 @@
 """SQL for alerts. Each function runs in the transaction of its connection."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, get_type_hints
 
@@ -19,6 +19,7 @@ from penstock.alerts.model import (
     MessageKind,
     StoredMessage,
     Verdict,
+    WaitingDelivery,
 )
 from penstock.base.ids import WorkspaceId
 from penstock.base.paging import Listing, Page
@@ -193,12 +194,8 @@ def deliveries(db: Connection, message_ids: Collection[str]) -> dict[str, list[D
     return by_message
 
 
-def claim_deliveries(
-    db: Connection, now_ms: int, lease_until_ms: int, limit: int
-) -> Sequence[DueDelivery]:
-    """Take the oldest delivery to each channel, and its oldest test, if they are due. Move their
-    next attempts ahead, so that no other node tries them meanwhile.
-    """
+def waiting_deliveries(db: Connection) -> list[WaitingDelivery]:
+    """Return the oldest delivery to each channel, and its oldest test."""
     first = (
         select(func.min(_D.id).label("id"))
         .join(alert_messages, _M.id == _D.message_id)
@@ -207,45 +204,43 @@ def claim_deliveries(
         .subquery()
     )
     rows = db.execute(
+        select(_D.id, _M.workspace_id, _D.attempts, _D.due_at)
+        .join(first, first.c.id == _D.id)
+        .join(alert_messages, _M.id == _D.message_id)
+    )
+    return [WaitingDelivery(*row) for row in rows]
+
+
+def claim_delivery(
+    db: Connection, delivery_id: str, now_ms: int, lease_until_ms: int
+) -> DueDelivery | None:
+    """Take a delivery, and move its next attempt ahead, so that no other node tries it meanwhile.
+    Returns None if it is not due.
+    """
+    own = (_D.id == delivery_id, _D.state == DeliveryState.WAITING, _D.due_at <= now_ms)
+    taken = db.execute(update(alert_deliveries).where(*own).values(due_at=lease_until_ms))
+    if not taken.rowcount:
+        return None
+    row = db.execute(
         select(
             alert_deliveries,
             _C.kind.label("channel_kind"), _C.target, _C.secret, _C.workspace_id,
             _A.quiet_hours, _A.snoozed_until,
             _M.alert_id, _M.kind, _M.message, _M.report, _M.created_at,
         )
-        .join(first, first.c.id == _D.id)
         .join(alert_channels, _C.id == _D.channel_id)
         .join(alert_messages, _M.id == _D.message_id)
         .join(alerts, _A.id == _M.alert_id)
-        .where(_D.due_at <= now_ms)
-        .order_by(_D.due_at, _D.id)
-        .limit(limit)
-    ).all()  # fmt: skip
-    taken = []
-    for row in rows:
-        own = (_D.id == row.id, _D.state == DeliveryState.WAITING, _D.due_at == row.due_at)
-        leased = update(alert_deliveries).where(*own).values(due_at=lease_until_ms)
-        if not db.execute(leased).rowcount:
-            continue
-        channel = Channel(row.channel_id, ChannelKind(row.channel_kind), row.target, row.secret)
-        stored = _stored(row, row.message_id)
-        taken.append(
-            DueDelivery(
-                record_of(row, Delivery),
-                channel,
-                row.workspace_id,
-                stored,
-                row.quiet_hours,
-                row.snoozed_until,
-            )
-        )
-    return taken
-
-
-def next_delivery_ms(db: Connection) -> int | None:
-    """Return when the next attempt of all deliveries is due."""
-    waiting = _D.state == DeliveryState.WAITING
-    return db.execute(select(func.min(_D.due_at)).where(waiting)).scalar()
+        .where(_D.id == delivery_id)
+    ).one()  # fmt: skip
+    return DueDelivery(
+        record_of(row, Delivery),
+        Channel(row.channel_id, ChannelKind(row.channel_kind), row.target, row.secret),
+        row.workspace_id,
+        _stored(row, row.message_id),
+        row.quiet_hours,
+        row.snoozed_until,
+    )
 
 
 def save_attempt(db: Connection, delivery: Delivery) -> None:

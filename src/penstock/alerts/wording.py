@@ -59,6 +59,10 @@ class MessageWriter:
         condition, figures = condition_of(alert), change.period.figures
         kind = MessageKind.TEST if is_test else change.message or MessageKind.TEST
         lines = self._lines(alert, condition, figures, kind)
+        explained: dict[str, list[str]] = {}
+        if condition.kind is ConditionKind.RATE and kind is MessageKind.ALARM:
+            explained = self._verdict_lines(alert, condition, figures)
+            lines += explained
         subject = {
             MessageKind.ALARM: f"{alert.name}: {_short(condition, figures)}",
             MessageKind.RECOVERY: f"{alert.name}: back to normal",
@@ -76,6 +80,7 @@ class MessageWriter:
                 "condition": condition.kind, "when": condition.when, **figures,
             },
             corrects=change.corrects,
+            stated={line: properties for line, properties in explained.items() if properties},
         )  # fmt: skip
 
     def report_path(self, alert: Alert, figures: Mapping[str, Any]) -> str:
@@ -104,8 +109,6 @@ class MessageWriter:
         match condition.kind:
             case ConditionKind.RATE:
                 lines += self._rate_lines(alert, condition, figures)
-                if kind is MessageKind.ALARM:
-                    lines += self._verdict_lines(alert, condition, figures)
             case ConditionKind.SILENCE:
                 seen = utc_time(parse_time(figures["lastSeenAt"]))
                 lines += [
@@ -163,9 +166,10 @@ class MessageWriter:
 
     def _verdict_lines(
         self, alert: Alert, condition: ConditionIn, figures: Mapping[str, Any]
-    ) -> list[str]:
-        """Return the sentences of the verdict on the period, compared with the week before. It
-        leaves out the rate without a change, which stands above them.
+    ) -> dict[str, list[str]]:
+        """Return the sentences of the verdict on the period, compared with the week before, with
+        the properties whose values they state. It leaves out the rate without a change, which
+        stands above them.
         """
         known = {to_camel(name) for name in VerdictQuery.model_fields}
         selected = self._report_parameters(condition, figures).items()
@@ -179,14 +183,19 @@ class MessageWriter:
             verdict = VERDICT.ask(
                 self._runner, alert.workspace_id, condition.funnel_id or "", query
             )
-            shared = self._workspaces.shared_contents(alert.workspace_id)
-            texts = hide_in_sentences(verdict.sentences, shared.properties)
-            return [
-                text.replace("in the earlier period", "a week before")
-                for text in texts
+            shared = self._workspaces.shared_contents(alert.workspace_id).properties
+            return {
+                text.replace("in the earlier period", "a week before"): [
+                    name
+                    for phrase in sentence.phrases
+                    for name in phrase.properties
+                    if name in shared
+                ]
+                for sentence in verdict.sentences
+                for text in hide_in_sentences([sentence], shared)
                 if not text.endswith(" completed.")
-            ]
-        return []
+            }
+        return {}
 
     def _link(
         self, alert: Alert, condition: ConditionIn, figures: Mapping[str, Any], message_id: str

@@ -65,6 +65,14 @@ class CatalogueService:
         ]
         return Listing(records, query.pagination, total)
 
+    def last_event_ms(
+        self, workspace_id: WorkspaceId, name: str, website_id: str | None
+    ) -> int | None:
+        """Return the time of the latest event of exactly this name; None if there is none."""
+        scope = self._scope(workspace_id, website_id)
+        rows = self._fetch("last_event", scope | {"name": name})
+        return rows[0][0] if rows else None
+
     def properties(
         self,
         workspace_id: WorkspaceId,

@@ -4,20 +4,13 @@ A webhook is leased while it is sent, so that no other node sends it. The size o
 request is saved before it is sent: if the process dies, the same request is sent again.
 """
 
-from collections import Counter
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
+from functools import partial
 from hashlib import blake2b
-from random import shuffle
-from threading import Lock, Thread
 from typing import Any
-
-import structlog
-from anyio import to_thread
 
 from penstock.accounts.workspace.model import Contents
 from penstock.accounts.workspace.service import WorkspaceService
-from penstock.base.errors import StoreUnavailable
 from penstock.base.ids import WorkspaceId, new_id
 from penstock.base.metrics import counter
 from penstock.base.worker import Worker
@@ -25,6 +18,7 @@ from penstock.core import Core
 from penstock.metadb.secret_box import SecretBox
 from penstock.outbound.model import DeliveryFailed
 from penstock.outbound.sender import Outbound, signed_headers
+from penstock.outbound.senders import Job, Senders
 from penstock.webhooks import store
 from penstock.webhooks.messages import request_of
 from penstock.webhooks.model import (
@@ -34,8 +28,6 @@ from penstock.webhooks.model import (
     WaitingMessage,
     Webhook,
 )
-
-log = structlog.get_logger()
 
 _DELIVERIES = counter(
     "penstock_webhook_deliveries", "Requests to receivers of webhooks.", ["outcome"]
@@ -47,10 +39,6 @@ _TURN_MS = 5_000
 """Time in milliseconds after which another webhook may be sent instead."""
 _SLOW_MS = 2_000
 """Time of a delivery in milliseconds from which its receiver counts as slow."""
-_SENDERS, _SENDERS_PER_WORKSPACE = 16, 4
-"""Maximum number of webhooks that are sent at once. Slow receivers get half of them, so that they
-never delay the others.
-"""
 _WAITS_S = (5, 30, 120, 600, 1800, 3600, 2 * 3600, 4 * 3600)
 """Seconds from each failed delivery to the next; the last one repeats."""
 
@@ -65,26 +53,7 @@ class Deliverer:
         self._outbound, self._workspaces, self._box = outbound, workspaces, box
         self.worker = Worker("webhook_deliveries", self._step, core.clock, period_s=_PERIOD_S)
         self._lease, self._has_ended_leases = new_id("lse", core.clock()), False
-        self._state = Lock()  # guards the fields below
-        self._senders: dict[str, Thread] = {}  # by webhook
-        # Senders by workspace, and whether they are slow.
-        self._used = Counter[tuple[WorkspaceId, bool]]()
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Run the worker during the context. At its end, running deliveries are awaited."""
-        async with self.worker.running():
-            try:
-                yield
-            finally:
-                self.worker.begin_stop()
-                await to_thread.run_sync(self._await_senders)
-
-    def _await_senders(self) -> None:
-        with self._state:
-            senders = list(self._senders.values())
-        for sender in senders:
-            sender.join()
+        self.senders = Senders(self.worker)
 
     def _step(self) -> None:
         if not self._has_ended_leases:
@@ -94,55 +63,32 @@ class Deliverer:
             self._has_ended_leases = True
         with self._database.read() as db:
             due = store.due(db, self._clock())
-        shuffle(due)
-        for webhook in due:
-            shared = self._workspaces.shared_contents(webhook.workspace_id)
-            if shared.level is Contents.UNITS:
-                self._start_sender(webhook)
-
-    def _start_sender(self, webhook: Webhook) -> None:
-        """Send a webhook in a thread, unless it is being sent or others come first."""
-        key = webhook.workspace_id, webhook.took_ms >= _SLOW_MS
-        with self._state:
-            if webhook.id in self._senders or not self._has_room(*key):
-                return
-            self._used[key] += 1
-            sender = Thread(target=self._send_all, args=(webhook.id, key), daemon=True)
-            self._senders[webhook.id] = sender
-        sender.start()
-
-    def _has_room(self, workspace_id: WorkspaceId, is_slow: bool) -> bool:
-        used, own = self._used, self._used[workspace_id, True] + self._used[workspace_id, False]
-        if used.total() >= _SENDERS or own >= _SENDERS_PER_WORKSPACE:
-            return False
-        all_slow = sum(number for (_, each_is_slow), number in used.items() if each_is_slow)
-        return not is_slow or (
-            all_slow < _SENDERS // 2 and used[workspace_id, True] < _SENDERS_PER_WORKSPACE // 2
+        self.senders.start(
+            Job(
+                webhook.id,
+                webhook.workspace_id,
+                webhook.took_ms >= _SLOW_MS,
+                partial(self._send_all, webhook.id, webhook.workspace_id),
+            )
+            for webhook in due
+            if self._workspaces.shared_contents(webhook.workspace_id).level is Contents.UNITS
         )
 
-    def _send_all(self, webhook_id: str, key: tuple[WorkspaceId, bool]) -> None:
-        """Send messages until none wait, a delivery fails, or it is another webhook's turn."""
+    def _send_all(self, webhook_id: str, workspace_id: WorkspaceId) -> None:
+        """Send messages until none wait, a delivery fails, or it is another webhook's turn.
+
+        After an error, they are sent again when the lease has ended.
+        """
         until_ms = self._clock.elapsed_ms() + _TURN_MS
-        try:
-            while not self.worker.is_stopping and self._clock.elapsed_ms() < until_ms:
-                shared = self._workspaces.shared_contents(key[0])  # may have changed meanwhile
-                if shared.level is not Contents.UNITS:
-                    break
-                claimed = self._claim(webhook_id)
-                if claimed is None or not self._send(*claimed, shared.properties):
-                    break
-            with self._database.write() as db:
-                store.settle(db, webhook_id, self._lease, leased_until=0)
-        except Exception as error:  # It is sent again when the lease has ended.
-            is_away = isinstance(error, StoreUnavailable)
-            log.warning(
-                "webhook_not_sent", webhook_id=webhook_id, exc_info=None if is_away else error
-            )
-        finally:
-            with self._state:
-                del self._senders[webhook_id]
-                self._used[key] -= 1
-        self.worker.wake()
+        while not self.worker.is_stopping and self._clock.elapsed_ms() < until_ms:
+            shared = self._workspaces.shared_contents(workspace_id)  # may have changed meanwhile
+            if shared.level is not Contents.UNITS:
+                break
+            claimed = self._claim(webhook_id)
+            if claimed is None or not self._send(*claimed, shared.properties):
+                break
+        with self._database.write() as db:
+            store.settle(db, webhook_id, self._lease, leased_until=0)
 
     def _claim(self, webhook_id: str) -> tuple[Webhook, list[WaitingMessage]] | None:
         """Lease a webhook and return the messages of its next request."""

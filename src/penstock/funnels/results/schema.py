@@ -1,7 +1,6 @@
 """Wire types for results, previews and exports."""
 
 import csv
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, time
@@ -11,6 +10,7 @@ from operator import not_
 from typing import Annotated, Literal
 
 from pydantic import MISSING, AfterValidator, Field, field_validator, model_validator
+from pydantic_core import to_json
 
 from penstock.base.calendar import local_time, period_before, period_from
 from penstock.base.clock import iso
@@ -72,7 +72,7 @@ class ResultsQuery(CohortQuery):
 
 def filters_as_text(filters: Sequence[SavedFilter]) -> str:
     """Return the query parameter `filters`."""
-    return json.dumps([item.model_dump() for item in filters], ensure_ascii=False)
+    return to_json([item.model_dump() for item in filters]).decode()
 
 
 def keys_as_text(keys: Sequence[str]) -> str:
@@ -116,7 +116,7 @@ class ReportQuery(ResultsQuery, ReportPeriod):
 
         window_s: length of the funnel's conversion window. cohort: whether to include the filter.
         """
-        cohort_json = json.dumps(self.cohort, ensure_ascii=False) if self.cohort else None
+        cohort_json = to_json(self.cohort).decode() if self.cohort else None
         parameters = {
             "websiteId": self.website_id,
             **self.span_parameters(now_ms, window_s),

@@ -62,7 +62,11 @@ alert_messages = Table(
     workspace_id(),
     required("alert_id", Text, ForeignKey("alerts.id", ondelete="CASCADE")),
     required("kind", Text, comment="alarm, recovery, correction or test"),
-    required("message", JSON, comment="subject, lines, link, figures and corrects"),
+    required(
+        "message",
+        JSON,
+        comment="subject, lines, link, figures, corrects, and properties that lines state",
+    ),
     required("report", Text, comment="page that shows the figures, with all parameters"),
     required("created_at", BigInteger),
     Index(None, "alert_id", "created_at"),

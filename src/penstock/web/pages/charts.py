@@ -29,19 +29,20 @@ def counts(label: str, values: Sequence[int]) -> Series:
 def rates(
     buckets: Sequence[TrendBucketRecord], label: str, *, has_window: bool = True, **look: str
 ) -> Series:
-    """Return the conversion rates by time of entry: a line, then a band.
+    """Return conversion rates by time of entry, or those between two steps: a line, then a band.
 
     The line ends at the last bucket before the first open one. From there, the band spans the least
     and the most that each rate can still become. has_window: without a conversion window, every
     rate may still rise, so all belong to the line. look: `colour` and `line` of the line.
     """
-    settled = [bucket.conversion_rate for bucket in buckets]
+    parts = [bucket.between or bucket for bucket in buckets]
+    settled = [part.settled_rate if has_window else part.conversion_rate for part in parts]
     series: Series = {"label": label, "values": settled, "style": "percent", **look}
     opens = (index for index, bucket in enumerate(buckets) if bucket.maturing)
     first_open = next(opens, None) if has_window else None
     if first_open is None:
         return series
-    finals = [bucket.final_rate for bucket in buckets[first_open:]]
+    finals = [part.final_rate for part in parts[first_open:]]
     unknown = [None] * len(finals)
     before: list[float | None] = [None] * first_open
     before[-1:] = settled[first_open - 1 : first_open]

@@ -118,7 +118,7 @@ def upgrade() -> None:
             "message",
             sa.JSON,
             nullable=False,
-            comment="subject, lines, link, figures and corrects",
+            comment="subject, lines, link, figures, corrects, and properties that lines state",
         ),
         sa.Column(
             "report",

@@ -32,9 +32,8 @@ def trend(context: ReportContext) -> dict[str, Any]:
     elif query.measure == "counts":
         series = _counts(trend.data, context.page.pending_word)
     elif pair is not None:
-        has_window = context.page.has_window
-        values = [_final_rate(bucket, has_window=has_window) for bucket in trend.data]
-        series = [{"label": f"Step {pair[0]} to {pair[1]}", "values": values, "style": "percent"}]
+        label = f"Step {pair[0]} to {pair[1]}"
+        series = [rates(trend.data, label, has_window=context.page.has_window)]
     else:
         series = rate_series(context, trend)
     counted = context.page.noun().capitalize()
