@@ -87,8 +87,8 @@ class WebhookService:
         )
         self._check(webhook)
         with self._database.write() as db:
-            nouns, code = "webhooks", "too_many_webhooks"
-            check_number(db, webhooks, workspace_id, MAX_WEBHOOKS, nouns, code=code)
+            nouns = "webhooks"
+            check_number(db, webhooks, workspace_id, MAX_WEBHOOKS, nouns, code="too_many_webhooks")
             store.add(db, webhook)
             secret = self._add_secret(db, webhook.id, now_ms)
             self._audit(db, actor, Action.WEBHOOK_CREATED, webhook, webhook.funnel_id)
