@@ -39,6 +39,7 @@ from tests.answers import Problem
 from tests.applications import BorrowedRoutes, application
 from tests.clickhouse_server import ClickHouseServer, two_shards
 from tests.cpu_times import FileTimer
+from tests.mail_server import MailServer, mail_server
 from tests.postgres import PostgresServer, program_folder
 from tests.processes import end_fork_server
 from tests.quick_passwords import hash_cheaply
@@ -445,3 +446,9 @@ def other_workspace(server: TestClient[Litestar], workspace: Tenant) -> Tenant:
 def client(workspace: Tenant) -> httpx.Client:
     """A client with the API key of `workspace`."""
     return workspace.client
+
+
+@pytest.fixture
+def mails() -> Iterator[MailServer]:
+    with mail_server() as server:
+        yield server

@@ -5,18 +5,11 @@ from collections.abc import Iterator
 import pytest
 
 from tests.identity_provider import IdentityProvider, identity_provider
-from tests.mail_server import MailServer, mail_server
 
 
 @pytest.fixture
 def metadb_url(database_url: str) -> str:
     return database_url
-
-
-@pytest.fixture
-def mails() -> Iterator[MailServer]:
-    with mail_server() as server:
-        yield server
 
 
 @pytest.fixture

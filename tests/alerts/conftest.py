@@ -13,7 +13,7 @@ from penstock.settings import Settings
 from tests.answers import body_of
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import DAY_S, HOUR_S, Json
-from tests.mail_server import MailServer, mail_server
+from tests.mail_server import MailServer
 from tests.outbound.sinks import LOOPBACK, Sink, sink
 from tests.tenant import Tenant
 from tests.waiting import eventually
@@ -28,15 +28,8 @@ CHECKOUT = {
 }
 
 
-@pytest.fixture(scope="session")
-def mails() -> Iterator[MailServer]:
-    with mail_server() as server:
-        yield server
-
-
 @pytest.fixture
 def settings(settings: Settings, mails: MailServer) -> Settings:
-    mails.mails.clear()
     changed = {**mails.settings(), "outbound_networks": LOOPBACK}
     return settings.model_copy(update=changed)
 

@@ -3,7 +3,6 @@
 import html
 import json
 import threading
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -15,26 +14,14 @@ from sqlalchemy import select, update
 from penstock.alerts.digests.model import next_slot_ms
 from penstock.app import Services
 from penstock.metadb.tables import digests, memberships, users
-from penstock.settings import Settings
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import HOUR_S, Scene
-from tests.mail_server import MailServer, mail_server
+from tests.mail_server import MailServer
 from tests.tenant import BASE_URL, Tenant, join, visitor
 
 PATH = "/api/auth/digest"
 MONDAY = {"weekday": "monday", "hour": 8, "timezone": "Europe/Berlin"}
 BERLIN = ZoneInfo("Europe/Berlin")
-
-
-@pytest.fixture
-def mails() -> Iterator[MailServer]:
-    with mail_server() as server:
-        yield server
-
-
-@pytest.fixture
-def settings(settings: Settings, mails: MailServer) -> Settings:
-    return settings.model_copy(update=mails.settings())
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Iterator
 
 import pytest
 from docsite.reference import EXAMPLES, document, reference_pages
@@ -12,14 +11,8 @@ from penstock.settings import Settings
 from tests.conftest import ShiftedClock
 from tests.docsite.recorder import Recorder, with_placeholders
 from tests.docsite.reference_examples import record_examples
-from tests.mail_server import MailServer, mail_server
+from tests.mail_server import MailServer
 from tests.tenant import Tenant
-
-
-@pytest.fixture
-def mails() -> Iterator[MailServer]:
-    with mail_server() as server:
-        yield server
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Pages of alerts: the list, one with its history, and the form from a report."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -13,19 +12,13 @@ from penstock.metadb.tables import users
 from penstock.settings import Settings
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import DAY_S, Scene
-from tests.mail_server import MailServer, mail_server
+from tests.mail_server import MailServer
 from tests.tenant import Tenant
 from tests.waiting import eventually
 from tests.web.reading import html_of, link_of, query_of, text_of, without_tags
 
 DAY_MS = DAY_S * 1000
 FILTERS = json.dumps([{"property": "plan", "operator": "equals", "value": "pro"}])
-
-
-@pytest.fixture
-def mails() -> Iterator[MailServer]:
-    with mail_server() as server:
-        yield server
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ decimals of responses; rounding keeps their order, so it cannot reverse a verdic
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from hashlib import sha256
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -146,7 +145,7 @@ class Checker:
         lookback_ms = _lookback_ms((context.definition.window_s or 0) * 1000)
         first_ms = max(alert.checked_from_ms, now_ms - lookback_ms)
         periods = closed_periods(condition, first_ms, now_ms)
-        basis = sha256(repr(context.definition).encode("utf-8", "surrogatepass")).hexdigest()
+        basis = context.rules
         if not periods:
             return Check(basis, [])
         (start_ms, _), (_, end_ms) = periods[0], periods[-1]
@@ -323,7 +322,7 @@ def trend_query(condition: ConditionIn, start_ms: int, end_ms: int) -> TrendQuer
     try:
         return TrendQuery.model_validate({**period, **condition.parameters})
     except ValidationError as error:
-        raise Invalid(_in_parameters(faults_of(error, model=TrendQuery))) from None
+        raise Invalid(faults_of(error, "condition.parameters", TrendQuery)) from None
 
 
 def _in_parameters(faults: Sequence[Fault]) -> list[Fault]:

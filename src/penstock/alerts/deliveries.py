@@ -123,7 +123,7 @@ class Deliverer:
         else:
             body, url, headers = as_chat(message), secret, dict[str, str]()
         try:
-            reply = self._outbound.post(url, body, {"content-type": "application/json", **headers})
+            reply = self._outbound.post(url, body, headers)
         except DeliveryFailed as error:
             return error.reason
         if reply.is_accepted:

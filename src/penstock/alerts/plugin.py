@@ -33,7 +33,7 @@ class AlertsRoom(Room):
         return [self.alert_worker.worker, self.alert_deliverer.worker]
 
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
-        return [self.alert_deliverer.senders.running(), self.alert_worker.running()]
+        return [self.alert_deliverer.senders.running(), self.alert_worker.worker.running()]
 
 
 def build(

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from datetime import datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
+from penstock.base.calendar import instant_ms, local_time
+
 
 def quiet_until_ms(quiet_hours: Mapping[str, str] | None, now_ms: int) -> int:
     """Return when a message may be sent: now, or when the quiet hours end.
@@ -13,12 +15,11 @@ def quiet_until_ms(quiet_hours: Mapping[str, str] | None, now_ms: int) -> int:
     if quiet_hours is None:
         return now_ms
     zone = ZoneInfo(quiet_hours["timezone"])
-    now = datetime.fromtimestamp(now_ms / 1000, zone)
+    now = local_time(now_ms, zone)
     start, end = (time.fromisoformat(quiet_hours[name]) for name in ("from", "to"))
     at = now.time()
     is_quiet = start <= at < end if start < end else at >= start or at < end
     if not is_quiet:
         return now_ms
     day = now.date() + timedelta(days=int(at >= end))
-    ends_ms = round(datetime.combine(day, end, zone).timestamp() * 1000)
-    return max(now_ms, ends_ms)
+    return max(now_ms, instant_ms(datetime.combine(day, end), zone))

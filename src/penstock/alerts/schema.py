@@ -16,6 +16,7 @@ from penstock.alerts.model import (
 from penstock.base.errors import Fault
 from penstock.base.patterns import Pattern
 from penstock.catalogue.schema import EventName
+from penstock.funnels.saved_cohorts.schema import SavedParameters
 from penstock.http.period import AS_TIME, known_timezone, read_time_ms
 from penstock.http.schema import (
     OMITTABLE,
@@ -26,11 +27,10 @@ from penstock.http.schema import (
     Record,
     RuleBroken,
     RulesBroken,
-    without_nul,
 )
+from penstock.outbound.targets import MAX_URL_CHARS
 
 MAX_CHANNELS = 10
-_MAX_PARAMETERS, _MAX_VALUE_CHARS, _MAX_URL_CHARS = 20, 20_000, 2_000
 _DAY_MINUTES = 1_440
 _CLOCK_TIME = Pattern(r"([01][0-9]|2[0-3]):[0-5][0-9]")
 
@@ -64,7 +64,7 @@ class ConditionIn(Input):
 
     kind: ConditionKind
     funnel_id: Annotated[str | None, OMITTABLE] = None
-    parameters: Annotated[dict[str, str], Field(default_factory=dict)]
+    parameters: SavedParameters
     """Query parameters of the trend of the funnel, as texts, such as {"interval": "week",
     "timezone": "Europe/Berlin", "fromStep": "1", "toStep": "2"}. The alert chooses the period.
     """
@@ -83,18 +83,6 @@ class ConditionIn(Input):
     website_id: Annotated[str | None, OMITTABLE] = None
     """Only events of this website or app."""
     minutes: Annotated[int | None, Field(ge=5, le=30 * _DAY_MINUTES), OMITTABLE] = None
-
-    @field_validator("parameters")
-    @classmethod
-    def _check_size(cls, parameters: dict[str, str]) -> dict[str, str]:
-        if len(parameters) > _MAX_PARAMETERS:
-            raise RuleBroken("too_many", f"Must have at most {_MAX_PARAMETERS} entries.")
-        for name, value in parameters.items():
-            if len(value) > _MAX_VALUE_CHARS:
-                limit = f"Must have at most {_MAX_VALUE_CHARS:,} characters."
-                raise RuleBroken("too_long", limit, name)
-            without_nul(name + value)
-        return parameters
 
     @model_validator(mode="after")
     def _has_fields_of_kind(self) -> "ConditionIn":
@@ -129,7 +117,7 @@ class ChannelIn(Input):
     kind: Annotated[ChannelKind | None, OMITTABLE] = None
     user_id: Annotated[str | None, OMITTABLE] = None
     """The member who gets an email."""
-    url: Annotated[str | None, Field(max_length=_MAX_URL_CHARS), OMITTABLE] = None
+    url: Annotated[str | None, Field(max_length=MAX_URL_CHARS), OMITTABLE] = None
     """URL of a webhook, or incoming webhook of a chat."""
 
     @model_validator(mode="after")

@@ -1,7 +1,5 @@
 """Creates, reads, changes, snoozes and deletes alerts, and lists their history."""
 
-import secrets
-from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -43,7 +41,7 @@ from penstock.metadb.named import add_named, check_number, delete_named, named_p
 from penstock.metadb.secret_box import SecretBox
 from penstock.metadb.tables import alerts
 from penstock.named_records.service import NamedRecords
-from penstock.outbound.sender import Outbound
+from penstock.outbound.sender import Outbound, new_signing_secret
 
 _MAX_SNOOZE_DAYS = 90
 
@@ -243,7 +241,7 @@ class AlertService(NamedRecords[AlertRecord]):
                         continue
                     secret, target = url, _site_of(url)
                     if channel.kind is ChannelKind.WEBHOOK:
-                        secret = "whsec_" + b64encode(secrets.token_bytes(24)).decode()
+                        secret = new_signing_secret()
                         target, shown[channel_id] = url, secret
                     added.append(Channel(channel_id, channel.kind, target, self._box.seal(secret)))
         if faults:

@@ -17,7 +17,7 @@ from penstock.alerts.schema import ConditionIn
 from penstock.base.calendar import local_time, period_from
 from penstock.base.clock import iso, parse_time
 from penstock.base.errors import PenstockError
-from penstock.base.rates import percent
+from penstock.base.rates import level_words, percent
 from penstock.base.wording import utc_time
 from penstock.funnels.definitions.ad_hoc import asked_window_in_words
 from penstock.funnels.hidden_values import hide_in_sentences
@@ -53,12 +53,10 @@ class MessageWriter:
         self._runner, self._funnels, self._workspaces = runner, funnels, workspaces
         self._base_url = base_url
 
-    def write(
-        self, alert: Alert, change: Change, message_id: str, *, is_test: bool = False
-    ) -> Message:
-        """Return the message about a change. is_test: whether somebody asked for a test."""
+    def write(self, alert: Alert, change: Change, message_id: str) -> Message:
+        """Return the message about a change."""
         condition, figures = condition_of(alert), change.period.figures
-        kind = MessageKind.TEST if is_test else change.message or MessageKind.TEST
+        kind = change.message or MessageKind.TEST
         lines = self._lines(alert, condition, figures, kind)
         explained: dict[str, list[str]] = {}
         if condition.kind is ConditionKind.RATE and kind is MessageKind.ALARM:
@@ -121,7 +119,7 @@ class MessageWriter:
                     f"{percent(figures['rate'])} of {figures['received']:,} events were rejected "
                     f"between {utc_time(parse_time(figures['startAt']))} and "
                     f"{utc_time(parse_time(figures['endAt']))}.",
-                    f"The level of the alert is {_level(figures['level'])}.",
+                    f"The level of the alert is {level_words(figures['level'])}.",
                 ]
             case ConditionKind.LAG:
                 lines += [
@@ -154,7 +152,7 @@ class MessageWriter:
                 f"{percent(highest)}."
             )
         if "level" in figures:
-            lines.append(f"The level of the alert is {_level(figures['level'])}.")
+            lines.append(f"The level of the alert is {level_words(figures['level'])}.")
         if "least" in figures:
             weeks = "of the eight weeks before"
             if parameters.get("interval") != "week":
@@ -219,10 +217,6 @@ def _corrected(figures: Mapping[str, Any]) -> str:
     )
 
 
-def _level(level: float) -> str:
-    return f"{round(level * 100, 2):g}%"
-
-
 def _when(condition: ConditionIn, figures: Mapping[str, Any]) -> str:
     """Return the words for a period: `on Monday, 3 November 2026`."""
     zone = ZoneInfo(condition.parameters.get("timezone", "UTC"))
@@ -239,7 +233,7 @@ def _short(condition: ConditionIn, figures: Mapping[str, Any]) -> str:
         case ConditionKind.RATE:
             comparison = "unusual"
             if condition.when is not Comparison.UNUSUAL:
-                comparison = f"{condition.when} {_level(figures['level'])}"
+                comparison = f"{condition.when} {level_words(figures['level'])}"
             return f"{percent(figures['rate'])} {_when(condition, figures)}, {comparison}"
         case ConditionKind.SILENCE:
             return f"no event {condition.event} for more than {condition.minutes} minutes"

@@ -5,12 +5,11 @@ and saves nothing if the alert was changed meanwhile. If the process dies, the a
 after the lease.
 """
 
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import structlog
-from anyio import CancelScope, CapacityLimiter, to_thread
 from sqlalchemy import Connection
 
 from penstock.accounts.workspace.service import WorkspaceService
@@ -81,22 +80,18 @@ class AlertWorker:
         self._checker, self._writer, self._deliverer = checker, writer, deliverer
         self._work: Work | None = None  # controls the running statements
         self.worker = Worker(
-            "alerts", self.check_due, self._clock, first_after_s=5.0, stalled_after_s=None
+            "alerts",
+            self.check_due,
+            self._clock,
+            first_after_s=5.0,
+            interrupt=self._stop_check,
+            stalled_after_s=None,
         )
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Check alerts during the context. A check that was stopped is repeated later."""
-        async with self.worker.running():
-            try:
-                yield
-            finally:
-                self.worker.begin_stop()
-                if (work := self._work) is not None:
-                    with CancelScope(shield=True):
-                        # Hanging requests may occupy every shared thread.
-                        limiter = CapacityLimiter(1)
-                        await to_thread.run_sync(self._warehouse.stop, work, limiter=limiter)
+    def _stop_check(self) -> None:
+        """Stop the running statement. The check is repeated later."""
+        if (work := self._work) is not None:
+            self._warehouse.stop(work)
 
     def wake(self) -> None:
         """Check and deliver what is due now. Never blocks."""
@@ -178,8 +173,7 @@ class AlertWorker:
         """Limit statements to those of the workspace, and to one thread, to leave the others to
         people.
         """
-        timeout_s, memory_bytes = self._workspaces.effective_limits(alert.workspace_id)
-        limits = {"max_execution_time": timeout_s, "max_memory_usage": memory_bytes}
+        limits = self._workspaces.engine_limits(alert.workspace_id)
         self._work = Work({"max_threads": 1, **limits}, owner=alert.workspace_id)
         try:
             with working_on(self._work):

@@ -1,9 +1,10 @@
 """Plain types for annotations. No I/O. Times are milliseconds since 1970-01-01 UTC."""
 
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from zoneinfo import ZoneInfo
 
+from penstock.base.calendar import start_of_day_ms
 from penstock.base.ids import WorkspaceId
 
 
@@ -27,9 +28,6 @@ class Annotation:
     website_id: str | None = None
 
     def starts_at_ms(self, zone: ZoneInfo) -> int:
-        return self.at_ms if self.day is None else start_of_day_ms(self.day, zone)
-
-
-def start_of_day_ms(day: str, zone: ZoneInfo) -> int:
-    start = date.fromisoformat(day)
-    return round(datetime(start.year, start.month, start.day, tzinfo=zone).timestamp() * 1000)
+        return (
+            self.at_ms if self.day is None else start_of_day_ms(date.fromisoformat(self.day), zone)
+        )

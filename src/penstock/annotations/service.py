@@ -1,6 +1,7 @@
 """Use cases for annotations."""
 
 from dataclasses import replace
+from datetime import date
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -10,8 +11,9 @@ from penstock.accounts.keys.service import wrong_website_of_key
 from penstock.accounts.model import Caller
 from penstock.accounts.websites.service import WebsiteService
 from penstock.annotations import store
-from penstock.annotations.model import Annotation, start_of_day_ms
+from penstock.annotations.model import Annotation
 from penstock.annotations.schema import AnnotationChange, AnnotationRecord, NewAnnotation
+from penstock.base.calendar import start_of_day_ms
 from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, Fault, Invalid, NotFound
 from penstock.base.ids import WorkspaceId, new_id
@@ -145,7 +147,7 @@ class AnnotationService:
         if "at" in values:
             values |= {"at_ms": values.pop("at"), "day": None}
         elif "day" in values:
-            values["at_ms"] = start_of_day_ms(values["day"], _UTC)
+            values["at_ms"] = start_of_day_ms(date.fromisoformat(values["day"]), _UTC)
         return values
 
 

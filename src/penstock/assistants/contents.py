@@ -8,6 +8,7 @@ from penstock.accounts.workspace.service import WorkspaceService
 from penstock.base.errors import Forbidden
 from penstock.base.ids import WorkspaceId
 from penstock.base.scalar import plain_text
+from penstock.base.wording import ordinal
 from penstock.funnels.definitions.builtins import TRAIT_PREFIX
 
 _SETTING = "To change that, see Settings, Workspace, Sharing"
@@ -111,7 +112,7 @@ class ContentsFilter:
         if value in _MISSING or self.shows(property_):
             return value
         numbers = self._numbers.setdefault(property_, {})
-        return f"{_ordinal(numbers.setdefault(plain_text(value), len(numbers) + 1))} value"
+        return f"{ordinal(numbers.setdefault(plain_text(value), len(numbers) + 1))} value"
 
     def _phrase(self, phrase: Mapping[str, Any]) -> str:
         """Return the text of a verdict's phrase, without values."""
@@ -121,8 +122,3 @@ class ContentsFilter:
             return text
         self._numbers.setdefault(hidden[0], {})
         return _ABOUT_VALUES[phrase["shows"]["by"]].format(hidden[0])
-
-
-def _ordinal(number: int) -> str:
-    is_teen = number % 100 in (11, 12, 13)
-    return f"{number}{'th' if is_teen else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"

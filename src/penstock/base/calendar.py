@@ -1,7 +1,7 @@
 """Days in UTC, and periods and calendar buckets in a time zone, correct across DST changes."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
 from zoneinfo import ZoneInfo
 
@@ -25,17 +25,22 @@ def local_time(at_ms: int, zone: ZoneInfo) -> datetime:
     return datetime.fromtimestamp(at_ms / 1000, zone).replace(tzinfo=None)
 
 
+def instant_ms(local: datetime, zone: ZoneInfo) -> int:
+    """Return the instant at which a clock in the zone shows a time, which has no zone itself."""
+    return round(local.replace(tzinfo=zone).timestamp() * 1000)
+
+
+def start_of_day_ms(day: date, zone: ZoneInfo) -> int:
+    return instant_ms(datetime.combine(day, time()), zone)
+
+
 def period_from(local_start: datetime, length: timedelta, zone: ZoneInfo) -> tuple[int, int]:
     """Return the start and end in milliseconds of a period whose length is measured in local time.
 
     local_start: a time without a zone. A period of seven days therefore ends at the time of day at
     which it starts, even if the clocks change.
     """
-    first, last = (
-        round(local.replace(tzinfo=zone).timestamp() * 1000)
-        for local in (local_start, local_start + length)
-    )
-    return first, last
+    return instant_ms(local_start, zone), instant_ms(local_start + length, zone)
 
 
 def period_before(start_ms: int, end_ms: int, zone: ZoneInfo) -> tuple[int, int]:

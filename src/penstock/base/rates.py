@@ -35,6 +35,11 @@ def percent(rate: float) -> str:
     return f"{points(rate)}%"
 
 
+def level_words(level: float) -> str:
+    """Return a level that people chose with the decimals that it has: `60%`, `61.25%`."""
+    return f"{round(level * 100, 2):g}%"
+
+
 def points(difference: float, *, signed: bool = False) -> str:
     """Return a difference of two rates in percentage points: `9.8` or `−9.8`. A half rounds away
     from 0, as in browsers.

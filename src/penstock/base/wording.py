@@ -9,6 +9,12 @@ def count_of(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def ordinal(number: int) -> str:
+    """Format a rank: `1st`, `2nd`, `3rd`, `11th`."""
+    is_teen = number % 100 in (11, 12, 13)
+    return f"{number}{'th' if is_teen else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
+
+
 def listed(words: Sequence[str], conjunction: str = "and") -> str:
     """Join the words as a list in a sentence: `a`, `a and b`, `a, b and c`."""
     *others, last = words

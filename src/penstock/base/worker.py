@@ -90,6 +90,7 @@ class Worker:
         period_s: float | None = None,
         first_after_s: float = 0.0,
         last_step: Step | None = None,
+        interrupt: Callable[[], None] | None = None,
         backoff: Backoff = Backoff(),  # noqa: B008 - immutable
         retry_on_wake: bool = False,
         stalled_after_s: float | None = STALLED_AFTER_S,
@@ -98,11 +99,13 @@ class Worker:
 
         first_after_s: seconds from the start to the first step, unless woken earlier. Both times
         are extended by up to a fifth at random. last_step: runs once at an orderly stop.
-        retry_on_wake: whether a wake-up ends the wait after a failure. stalled_after_s: seconds
-        after which a step counts as stalled; None sets no limit.
+        interrupt: ends what the current step waits for, when the worker stops. retry_on_wake:
+        whether a wake-up ends the wait after a failure. stalled_after_s: seconds after which a step
+        counts as stalled; None sets no limit.
         """
         self.name = name
         self._step, self._last_step, self._clock = step, last_step, clock
+        self._interrupt = interrupt
         self._period_s, self._first_after_s = period_s, first_after_s
         self._backoff, self._retry_on_wake = backoff, retry_on_wake
         self._stalled_after_s = stalled_after_s
@@ -151,12 +154,14 @@ class Worker:
     def stop(self) -> None:
         """Let the current step finish, run the last step, and end the thread.
 
-        Blocks for at most a minute.
+        Blocks for at most a minute after it has interrupted the step.
         """
         self._stopping.set()
         self._wake.set()
         thread, self._thread = self._thread, None
         if thread is not None:
+            if self._interrupt is not None:
+                self._interrupt()
             thread.join(_STOP_WITHIN_S)
             if thread.is_alive():
                 log.error("worker_not_stopped", worker=self.name)

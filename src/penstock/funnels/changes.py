@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from hashlib import sha256
 from typing import NamedTuple
 
 from penstock.base.clock import LATEST_MS
@@ -59,11 +58,6 @@ class StoredFunnel(NamedTuple):
     @property
     def window_ms(self) -> int:
         return (self.context.definition.window_s or 0) * 1000
-
-    @property
-    def rules(self) -> str:
-        """A hash of the definition."""
-        return sha256(repr(self.context.definition).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class OutcomeChanges:

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from penstock.base.scalar import Scalar, tagged
+from penstock.base.wording import ordinal
 from penstock.funnels.definitions.builtins import COHORT, cohort_of
 from penstock.funnels.definitions.revisions import filter_in_words
 from penstock.funnels.definitions.schema import SavedFilter
@@ -43,7 +44,7 @@ def hide_values(
     numbers: dict[str, int] = {}
     for key in sorted(entered, key=lambda key: -entered[key]):
         numbers[key[0]] = numbers.get(key[0], 0) + 1
-        names[key] = f"{_ordinal(numbers[key[0]])} value"
+        names[key] = f"{ordinal(numbers[key[0]])} value"
     return [
         {
             name: names.get((name, tagged(value)), value) if value is not None else None
@@ -79,9 +80,3 @@ def _without_values(sentence: SentenceRecord, shown: Collection[str]) -> str:
             return ""
         parts.append(f"one value of {property_words(hidden[0])}" if hidden else phrase.text)
     return "".join(parts)
-
-
-def _ordinal(number: int) -> str:
-    """Return `1st`, `2nd`, `3rd`, `11th`."""
-    is_teen = number % 100 in (11, 12, 13)
-    return f"{number}{'th' if is_teen else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"

@@ -64,7 +64,7 @@ class FunnelsRoom(Room):
         return [self.outcome_worker.worker] if self.outcome_worker.is_enabled else []
 
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
-        return [self.outcome_worker.running()]
+        return [self.outcome_worker.worker.running()] if self.outcome_worker.can_run else []
 
 
 def build(

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import Field, ValidationInfo, WithJsonSchema, field_validator, model_validator
 
-from penstock.base.calendar import Interval, bucket_edges
+from penstock.base.calendar import Interval, bucket_edges, start_of_day_ms
 from penstock.base.clock import (
     LATEST_MS,
     TimeOutOfRange,
@@ -241,12 +241,10 @@ class ReportPeriod(InPeriod, InBuckets):
         first, last = self.days(now_ms, window_s)
         if self.period_error or first is None or last is None:
             raise bad_parameter(Fault("end", "ends_before_start", self.period_error or ""))
-        return self._midnight(first), self._midnight(last + timedelta(days=1))
+        end = last + timedelta(days=1)
+        return start_of_day_ms(first, self.zone), start_of_day_ms(end, self.zone)
 
     def span_parameters(self, now_ms: int, window_s: int = 0) -> dict[str, str]:
         """Return the span as API query parameters; empty for all time. See `span`."""
         span = self.span(now_ms, window_s)
         return {} if span is None else {"startAt": iso(span[0]), "endAt": iso(span[1])}
-
-    def _midnight(self, day: date) -> int:
-        return round(datetime(day.year, day.month, day.day, tzinfo=self.zone).timestamp() * 1000)

@@ -147,8 +147,7 @@ class JobService:
     ) -> Response[bytes]:
         with working_on(work):
             work.check()
-            timeout_s, memory_bytes = self._limits.effective_limits(workspace_id)
-            work.limits.update(max_execution_time=timeout_s, max_memory_usage=memory_bytes)
+            work.limits |= self._limits.engine_limits(workspace_id)
             content = compute()
         return content if isinstance(content, Response) else answer(content)
 

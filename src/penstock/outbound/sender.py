@@ -1,8 +1,10 @@
 """Sends requests to URLs that members choose, without reaching the operator's own network."""
 
+from base64 import b64encode
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cached_property
+from secrets import token_bytes
 from ssl import SSLContext, SSLError
 
 import httpcore
@@ -119,6 +121,11 @@ def _start_of(response: httpcore.Response) -> str:
         pass
     text = content.decode("utf-8", "replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
     return text[:MAX_TEXT_CHARS]
+
+
+def new_signing_secret() -> str:
+    """Return a new secret of Standard Webhooks."""
+    return f"whsec_{b64encode(token_bytes(32)).decode()}"
 
 
 def signed_headers(

@@ -93,11 +93,8 @@ class SharedReports:
             future.exception()  # Retrieve it, so that asyncio does not log it.
 
     def _compute(self, share: Share, shown: tuple[str, ...]) -> SharedReportRecord | PenstockError:
-        timeout_s, memory_bytes = self._limits.effective_limits(share.workspace_id)
-        limits = {
-            "max_execution_time": min(timeout_s, _MAX_QUERY_S),
-            "max_memory_usage": memory_bytes,
-        }
+        limits = self._limits.engine_limits(share.workspace_id)
+        limits["max_execution_time"] = min(limits["max_execution_time"], _MAX_QUERY_S)
         try:
             with working_on(Work(limits, owner=share.workspace_id)):
                 return read_report(

@@ -8,7 +8,7 @@ from penstock.base.scalar import Scalar
 from penstock.funnels.periods import ChangeRecord, StepChangeRecord
 from penstock.funnels.queries.schema import PeriodRecord
 from penstock.funnels.results.schema import AggregateRecord
-from penstock.funnels.saved_cohorts.schema import check_parameters
+from penstock.funnels.saved_cohorts.schema import SavedParameters
 from penstock.http.period import read_time_ms
 from penstock.http.schema import Input, Iso, Name, Omittable, PageQuery, Record
 from penstock.shares.model import DEFAULT_DAYS
@@ -20,9 +20,7 @@ class NewShare(Input):
     funnel_id: str
     name: Omittable[Name] = None
     """Title of the shared report; default: the name of the funnel."""
-    parameters: Annotated[
-        dict[str, str], BeforeValidator(check_parameters), Field(default_factory=dict)
-    ]
+    parameters: SavedParameters
     """The query parameters of the report's page, as texts, such as {"period": "30d", "timezone":
     "Europe/Berlin", "breakdown": "plan"}. The period is relative (`7d`, `30d`, `90d`, `settled`,
     `all`) or absolute (`startAt` and `endAt`, or `custom` with `start` and `end`).

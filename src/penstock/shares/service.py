@@ -198,8 +198,4 @@ def read_selection(parameters: Mapping[str, str]) -> ReportQuery:
     try:
         return ReportQuery.model_validate(parameters)
     except ValidationError as error:
-        faults = faults_of(error, model=ReportQuery)
-        prefix = "parameters."
-        raise Invalid(
-            [Fault(prefix + fault.field, fault.code, fault.message) for fault in faults]
-        ) from None
+        raise Invalid(faults_of(error, "parameters", ReportQuery)) from None

@@ -4,11 +4,8 @@ A position and the messages up to it are saved in one transaction. So a process 
 same messages again, with the same IDs, and none is lost.
 """
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from time import monotonic
 
-from anyio import CapacityLimiter, to_thread
 from msgspec import json
 
 from penstock.accounts.workspace.model import Contents
@@ -59,24 +56,18 @@ class MessageMaker:
         self._database, self._warehouse = core.database, core.warehouse
         self._clock, self._attempts = core.clock, core.attempts
         self._changes, self._workspaces, self._deliverer = changes, workspaces, deliverer
-        self.worker = Worker("webhook_messages", self._step, core.clock, period_s=_PERIOD_S)
+        self.worker = Worker(
+            "webhook_messages",
+            self._step,
+            core.clock,
+            period_s=_PERIOD_S,
+            interrupt=self._stop_statement,
+        )
         self._work = Work()
         self._cleaned_at_ms: int | None = None
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Run the worker during the context. At its end, a running statement is stopped."""
-        async with self.worker.running():
-            try:
-                yield
-            finally:
-                self.worker.begin_stop()
-                await to_thread.run_sync(
-                    self._warehouse.stop,
-                    self._work,
-                    monotonic() + _STOP_S,
-                    limiter=CapacityLimiter(1),
-                )
+    def _stop_statement(self) -> None:
+        self._warehouse.stop(self._work, monotonic() + _STOP_S)
 
     def _step(self) -> float | None:
         with self._database.exclusive_lock(_WORK) as is_mine:
@@ -136,7 +127,7 @@ class MessageMaker:
         webhook, position = self._begin(webhook, funnel)
         from_ms = max(webhook.starts_at_ms, funnel.now_ms - REMEMBERED_MS)
         rules = Rules(
-            webhook, funnel.rules, funnel.steps, funnel.now_ms, from_ms, shared.properties
+            webhook, funnel.context.rules, funnel.steps, funnel.now_ms, from_ms, shared.properties
         )
         with self._attempts.attempt(webhook.id):
             is_behind = self._make_from(rules, funnel, position)
@@ -170,13 +161,13 @@ class MessageMaker:
         after what was read last.
         """
         position = _position_of(webhook)
-        if position.rules == funnel.rules:
+        if position.rules == funnel.context.rules:
             return webhook, position
         starts_ms = max(webhook.starts_at_ms, position.evaluated_at_ms)
         due = DuePosition(max(0, starts_ms - funnel.window_ms - 1), LAST_UNIT)
         return (
             webhook._replace(starts_at_ms=starts_ms),
-            Position(funnel.rules, dropped=due, expiring=due),
+            Position(funnel.context.rules, dropped=due, expiring=due),
         )
 
     def _read(

@@ -28,7 +28,7 @@ class WebhooksRoom(Room):
         return [self.webhook_maker.worker, self.webhook_deliverer.worker]
 
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
-        return [self.webhook_deliverer.senders.running(), self.webhook_maker.running()]
+        return [self.webhook_deliverer.senders.running(), self.webhook_maker.worker.running()]
 
 
 def build(

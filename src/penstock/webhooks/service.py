@@ -1,8 +1,6 @@
 """Use cases for webhooks. Methods block: call them from a worker thread, except `test`."""
 
-from base64 import b64encode
 from collections.abc import Iterator, Sequence
-from secrets import token_bytes
 from typing import Any
 
 from msgspec import json
@@ -20,9 +18,11 @@ from penstock.base.ids import ScopeId, VisitorId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
 from penstock.core import Core
 from penstock.funnels.changes import OutcomeChanges, StoredFunnel
+from penstock.metadb.named import check_number
 from penstock.metadb.person import Person, StoredRecord
 from penstock.metadb.secret_box import SecretBox
-from penstock.outbound.sender import Outbound
+from penstock.metadb.tables import webhooks
+from penstock.outbound.sender import Outbound, new_signing_secret
 from penstock.webhooks import store
 from penstock.webhooks.deliveries import Deliverer
 from penstock.webhooks.model import (
@@ -87,11 +87,8 @@ class WebhookService:
         )
         self._check(webhook)
         with self._database.write() as db:
-            if store.count(db, workspace_id) >= MAX_WEBHOOKS:
-                raise Conflict(
-                    f"A workspace has at most {MAX_WEBHOOKS} webhooks. Delete one, or change one.",
-                    code="too_many_webhooks",
-                )
+            nouns = "webhooks"
+            check_number(db, webhooks, workspace_id, MAX_WEBHOOKS, nouns, code="too_many_webhooks")
             store.add(db, webhook)
             secret = self._add_secret(db, webhook.id, now_ms)
             self._audit(db, actor, Action.WEBHOOK_CREATED, webhook, webhook.funnel_id)
@@ -99,8 +96,8 @@ class WebhookService:
 
     def page(self, workspace_id: WorkspaceId, page: Page) -> Listing[UnitWebhookRecord]:
         with self._database.read() as db:
-            webhooks = store.page(db, workspace_id, page)
-            return webhooks.map(lambda webhook: self._plain_record(db, webhook))
+            listed = store.page(db, workspace_id, page)
+            return listed.map(lambda webhook: self._plain_record(db, webhook))
 
     def get(self, workspace_id: WorkspaceId, webhook_id: str) -> UnitWebhookRecord:
         with self._database.read() as db:
@@ -242,7 +239,7 @@ class WebhookService:
         audit.record(db, actor, action, target, self._clock())
 
     def _add_secret(self, db: Connection, webhook_id: str, now_ms: int) -> str:
-        secret = "whsec_" + b64encode(token_bytes(32)).decode()
+        secret = new_signing_secret()
         sealed = SigningSecret(new_id("sec", now_ms), self._box.seal(secret), now_ms)
         store.add_secret(db, webhook_id, sealed)
         return secret

@@ -19,6 +19,7 @@ from sqlalchemy import (
 from penstock.accounts.model import SigningSecret
 from penstock.base.ids import ScopeId, VisitorId, WorkspaceId
 from penstock.base.paging import Listing, Page
+from penstock.metadb.pages import listing_of, newest_first
 from penstock.metadb.rows import change_rows, insert_rows, record_of, row_values, select_rows
 from penstock.metadb.tables import (
     webhook_deliveries,
@@ -60,11 +61,6 @@ def add(db: Connection, webhook: Webhook) -> None:
     db.execute(insert(webhooks).values(values | {"events": list(webhook.events)}))
 
 
-def count(db: Connection, workspace_id: WorkspaceId) -> int:
-    own = select(func.count()).select_from(webhooks).where(_C.workspace_id == workspace_id)
-    return db.execute(own).scalar_one()
-
-
 def find(
     db: Connection, workspace_id: WorkspaceId, webhook_id: str, *, lock: bool = False
 ) -> Webhook | None:
@@ -75,14 +71,9 @@ def find(
 
 def page(db: Connection, workspace_id: WorkspaceId, page: Page) -> Listing[Webhook]:
     """Return the webhooks of a workspace, newest first."""
-    rows = db.execute(
-        select(webhooks)
-        .where(_C.workspace_id == workspace_id)
-        .order_by(_C.created_at.desc(), _C.id.desc())
-        .limit(page.size)
-        .offset(page.offset)
-    )
-    return Listing([record_of(row, Webhook) for row in rows], page, count(db, workspace_id))
+    own = select(webhooks).where(_C.workspace_id == workspace_id)
+    ordered = own.order_by(*newest_first(webhooks))
+    return listing_of(db, ordered, page, lambda row: record_of(row, Webhook))
 
 
 def change(db: Connection, webhook: Webhook, **values: Any) -> bool:
@@ -286,16 +277,9 @@ def add_delivery(db: Connection, webhook_id: str, delivery: Delivery) -> None:
 
 def deliveries(db: Connection, webhook_id: str, page: Page) -> Listing[Delivery]:
     """Return the log of a webhook, newest first."""
-    own = _DELIVERIES.webhook_id == webhook_id
-    rows = db.execute(
-        select(webhook_deliveries)
-        .where(own)
-        .order_by(_DELIVERIES.number.desc())
-        .limit(page.size)
-        .offset(page.offset)
-    )
-    total = db.execute(select(func.count()).select_from(webhook_deliveries).where(own))
-    return Listing([record_of(row, Delivery) for row in rows], page, total.scalar_one())
+    own = select(webhook_deliveries).where(_DELIVERIES.webhook_id == webhook_id)
+    ordered = own.order_by(_DELIVERIES.number.desc())
+    return listing_of(db, ordered, page, lambda row: record_of(row, Delivery))
 
 
 def forget_old_deliveries(db: Connection, webhook_id: str) -> None:

@@ -86,10 +86,13 @@ class WorkspaceService:
             query_memory_bytes=min(memory_bytes, self._max_bytes),
         )
 
-    def effective_limits(self, workspace_id: WorkspaceId) -> tuple[float, int]:
-        """Return the seconds and bytes that a query may currently use."""
+    def engine_limits(self, workspace_id: WorkspaceId) -> dict[str, float]:
+        """Return the engine settings that limit each query now. Blocks on a cache miss."""
         limits = self.in_force(self._cached(workspace_id))
-        return limits.query_timeout_seconds, limits.query_memory_bytes
+        return {
+            "max_execution_time": limits.query_timeout_seconds,
+            "max_memory_usage": limits.query_memory_bytes,
+        }
 
     def _cached(self, workspace_id: WorkspaceId) -> WorkspaceSettings:
         own = self._cache.load(workspace_id, lambda: self.settings(workspace_id))

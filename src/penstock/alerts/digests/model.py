@@ -1,9 +1,10 @@
 """Plain types for digests. No I/O. Times are milliseconds since 1970-01-01 UTC."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
+from penstock.base.calendar import instant_ms, local_time
 from penstock.base.ids import UserAccountId, WorkspaceId
 
 _WEEK = timedelta(days=7)
@@ -38,12 +39,8 @@ def next_slot_ms(weekday: int, hour: int, zone: ZoneInfo, after_ms: int) -> int:
 
     An hour that the change to summer time skips is the one after it.
     """
-    now = datetime.fromtimestamp(after_ms / 1000, zone)
-    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0, fold=0, tzinfo=None)
-    slot = midnight + timedelta(days=(weekday - now.isoweekday()) % 7, hours=hour)
-    slot_ms = _ms(slot, zone)
-    return slot_ms if slot_ms > after_ms else _ms(slot + _WEEK, zone)
-
-
-def _ms(local: datetime, zone: ZoneInfo) -> int:
-    return round(local.replace(tzinfo=zone).timestamp() * 1000)
+    today = local_time(after_ms, zone).date()
+    day = today + timedelta(days=(weekday - today.isoweekday()) % 7)
+    slot = datetime.combine(day, time(hour))
+    slot_ms = instant_ms(slot, zone)
+    return slot_ms if slot_ms > after_ms else instant_ms(slot + _WEEK, zone)

@@ -1,12 +1,12 @@
 """Describes the last settled week of a funnel, as a section of a digest."""
 
 from collections.abc import Collection
-from datetime import datetime, time, timedelta
+from datetime import timedelta
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 from penstock.accounts.mail.model import MailSection
-from penstock.base.calendar import local_time, period_from
+from penstock.base.calendar import local_time, start_of_day_ms
 from penstock.base.ids import WorkspaceId
 from penstock.base.rates import percent
 from penstock.base.wording import count_of, day_words
@@ -38,7 +38,7 @@ def read_section(
     window_s = funnel.window_s or 0
     last = local_time(now_ms - window_s * 1000, zone).date()
     first = last - timedelta(days=_DAYS)
-    start_ms, end_ms = period_from(datetime.combine(first, time()), timedelta(days=_DAYS), zone)
+    start_ms, end_ms = start_of_day_ms(first, zone), start_of_day_ms(last, zone)
     period = {"startAt": start_ms, "endAt": end_ms}
     verdict_query = VerdictQuery.model_validate({**period, "timezone": zone.key})
     verdict = VERDICT.ask(runner, workspace_id, funnel.id, verdict_query)

@@ -134,14 +134,10 @@ class DigestService:
 
 
 def _record(digest: Digest) -> DigestRecord:
-    return DigestRecord.model_validate(
-        {
-            "subscribed": True,
-            "weekday": WEEKDAYS[digest.weekday - 1],
-            "hour": digest.hour,
-            "timezone": digest.timezone,
-            "funnel_ids": digest.funnel_ids,
-            "next_at": digest.slot_at_ms,
-            "last_sent_at": digest.sent_at_ms,
-        }
+    return DigestRecord.from_object(
+        digest,
+        subscribed=True,
+        weekday=WEEKDAYS[digest.weekday - 1],
+        next_at=digest.slot_at_ms,
+        last_sent_at=digest.sent_at_ms,
     )

@@ -132,8 +132,7 @@ class DigestSender:
         funnels, total = self._funnels_of(digest)
         if recipient is None or not recipient.is_confirmed or not funnels:
             return None
-        timeout_s, memory_bytes = self._limits.effective_limits(digest.workspace_id)
-        limits = {"max_execution_time": timeout_s, "max_memory_usage": memory_bytes}
+        limits = self._limits.engine_limits(digest.workspace_id)
         sections = []
         for funnel in funnels:
             if self.worker.is_stopping:

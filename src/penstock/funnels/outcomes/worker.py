@@ -2,13 +2,12 @@
 and drops them.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 
 import structlog
-from anyio import CancelScope, CapacityLimiter, to_thread
 
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.errors import Conflict, Malformed, NotFound, StoreUnavailable
@@ -53,18 +52,24 @@ class OutcomeWorker:
     """Does all work on stored outcomes that no query waits for: one task after the other, in one
     thread.
 
-    Methods other than `running` and `state` block, and raise `QueryFailed` and `StoreUnavailable`.
+    Methods other than `state` block, and raise `QueryFailed` and `StoreUnavailable`.
     """
 
     def __init__(self, core: Core, websites: WebsiteService, funnels: FunnelService) -> None:
         self._warehouse, self._settings = core.warehouse, core.settings
         self._clock, self._attempts = core.clock, core.attempts
         self._websites, self._funnels = websites, funnels
-        self.is_enabled = self._settings.stored_outcomes > 0 and self._warehouse.cluster is None
+        self.can_run = self._warehouse.cluster is None
+        self.is_enabled = self._settings.stored_outcomes > 0 and self.can_run
         self.rows = OutcomeRows(self._warehouse)
         self.cache = OutcomeCache(core.database, self.rows, self._clock)
         self.worker = Worker(
-            "outcomes", self.step, self._clock, period_s=_PERIOD_S, stalled_after_s=None
+            "outcomes",
+            self.step,
+            self._clock,
+            period_s=_PERIOD_S,
+            interrupt=self._stop_statement,
+            stalled_after_s=None,
         )
         self._work: Work | None = None  # controls the running statements
         self._is_prepared = self._is_loaded = False
@@ -72,24 +77,10 @@ class OutcomeWorker:
         self._forgot_at_ms: int | None = None
         self._health = OutcomesHealth(0)
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Run the worker during the context. A build that was stopped is repeated after the next
-        start.
-        """
-        if self._warehouse.cluster is not None:
-            yield
-            return
-        async with self.worker.running():
-            try:
-                yield
-            finally:
-                if self._work is not None:
-                    with CancelScope(shield=True):
-                        # Use a separate limiter, because hanging requests may occupy every shared
-                        # thread.
-                        limiter = CapacityLimiter(1)
-                        await to_thread.run_sync(self.rows.stop, self._work, limiter=limiter)
+    def _stop_statement(self) -> None:
+        """Stop the running statement. Its build is repeated after the next start."""
+        if (work := self._work) is not None:
+            self.rows.stop(work)
 
     def state(self) -> OutcomesHealth:
         """Return the state for health checks. Never blocks."""

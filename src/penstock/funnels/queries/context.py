@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Any
 
 from penstock.base.ids import WorkspaceId
@@ -41,6 +42,11 @@ class QueryContext:
     internal_traffic: InternalTraffic | None = None
     only_cached: bool = False
     names_by_trait: bool = True
+
+    @property
+    def rules(self) -> str:
+        """A hash of the definition, with its ad hoc changes."""
+        return sha256(repr(self.definition).encode("utf-8", "surrogatepass")).hexdigest()
 
     def counted(
         self, profile: DataProfile, *, edges_ms: Sequence[int] | None = None

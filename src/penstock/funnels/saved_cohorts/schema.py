@@ -19,7 +19,7 @@ from penstock.http.schema import (
 _MAX_PARAMETERS, _MAX_NAME_CHARS, _MAX_VALUE_CHARS = 20, 50, 50_000
 
 
-def check_parameters(parameters: Any) -> Any:
+def _check_parameters(parameters: Any) -> Any:
     """Validator: limit the number and the sizes of saved query parameters."""
     if not isinstance(parameters, dict):
         return parameters
@@ -36,6 +36,11 @@ def check_parameters(parameters: Any) -> Any:
     return parameters
 
 
+SavedParameters = Annotated[
+    dict[str, str], BeforeValidator(_check_parameters), Field(default_factory=dict)
+]
+
+
 class CohortIn(Input):
     """A new cohort of the visitors of a list of units, or of visitors that are named."""
 
@@ -48,9 +53,7 @@ class CohortIn(Input):
         ),
     ]
     funnel_id: str
-    parameters: Annotated[
-        dict[str, str], BeforeValidator(check_parameters), Field(default_factory=dict)
-    ]
+    parameters: SavedParameters
     """The query parameters of the list of units, as texts, such as {"step": "2", "outcome":
     "droppedOff"}.
     """

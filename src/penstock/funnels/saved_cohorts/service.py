@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -333,11 +332,7 @@ def _query(cohort: CohortIn) -> UnitListQuery:
     try:
         query = UnitListQuery.model_validate(cohort.parameters)
     except ValidationError as error:
-        faults = [
-            replace(fault, field=f"parameters.{fault.field}")
-            for fault in faults_of(error, model=UnitListQuery)
-        ]
-        raise Invalid(faults) from None
+        raise Invalid(faults_of(error, "parameters", UnitListQuery)) from None
     names_cohort = any(item.property == COHORT for item in query.filters or ())
     if cohort.kind is CohortKind.RULE and names_cohort:
         message = f"A rule cannot depend on another cohort. Leave {COHORT} out, or save a list."

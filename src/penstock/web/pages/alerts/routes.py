@@ -12,6 +12,7 @@ from penstock.alerts.schema import AlertRecord
 from penstock.alerts.service import AlertService
 from penstock.base.clock import iso, parse_time
 from penstock.base.paging import MAX_PAGE_SIZE, Page
+from penstock.base.rates import level_words
 from penstock.base.wording import count_of
 from penstock.funnels.definitions.ad_hoc import asked_window_in_words
 from penstock.funnels.saved.schema import FunnelSort
@@ -64,7 +65,7 @@ class _Names(NamedTuple):
                 parameters = condition.get("parameters", {})
                 funnel = self.funnels.get(condition["funnelId"], "A deleted funnel")
                 level = condition.get("level")
-                limit = "unusual" if level is None else f"{condition['when']} {_share(level)}"
+                limit = "unusual" if level is None else f"{condition['when']} {level_words(level)}"
                 part = ", part of the entries" if {*parameters} & {*_SELECTING} else ""
                 steps = ""
                 if "fromStep" in parameters:
@@ -76,15 +77,10 @@ class _Names(NamedTuple):
             case "silence":
                 return _Watched("No event ", condition["event"], f" for {minutes}{where}")
             case "rejections":
-                share = _share(condition["level"])
+                share = level_words(condition["level"])
                 return _Watched(f"More than {share} rejected events{where}", "", "")
             case _:
                 return _Watched(f"Events wait for more than {minutes}", "", "")
-
-
-def _share(level: float) -> str:
-    """Return a level as people write it: `60%`."""
-    return f"{round(level * 100, 2):g}%"
 
 
 def _names(view: View, funnels: FunnelService) -> _Names:
