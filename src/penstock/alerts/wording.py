@@ -19,7 +19,7 @@ from penstock.base.clock import iso, parse_time
 from penstock.base.errors import PenstockError
 from penstock.base.rates import level_words, percent
 from penstock.base.wording import utc_time
-from penstock.funnels.definitions.ad_hoc import asked_window_in_words
+from penstock.funnels.definitions.ad_hoc import describe_window
 from penstock.funnels.hidden_values import hide_in_sentences
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.questions import VERDICT
@@ -142,7 +142,7 @@ class MessageWriter:
             steps = f"step {parameters['fromStep']} to step {parameters['toStep']}"
             done = f"continued from {steps} of {funnel}"
         if "window" in parameters:
-            done += f" within {asked_window_in_words(parameters['window'])}"
+            done += f" within {describe_window(parameters['window'])}"
         units = f"{figures['units']:,} {figures['unit']}s"
         lines = [f"{percent(figures['rate'])} of the {units} that entered {when} {done}."]
         lowest, highest = figures["lowest"], figures["highest"]

@@ -183,7 +183,7 @@ def read_window(text: str) -> SavedWindow:
     return window
 
 
-def asked_window_in_words(text: str) -> str:
+def describe_window(text: str) -> str:
     """Return a length such as `30m` in words: `30 minutes`. Raises RuleBroken for other texts."""
     window = read_window(text)
     return window_in_words(window.value, window.unit)

@@ -14,7 +14,7 @@ from penstock.base.clock import iso, parse_time
 from penstock.base.paging import MAX_PAGE_SIZE, Page
 from penstock.base.rates import level_words
 from penstock.base.wording import count_of
-from penstock.funnels.definitions.ad_hoc import asked_window_in_words
+from penstock.funnels.definitions.ad_hoc import describe_window
 from penstock.funnels.saved.schema import FunnelSort
 from penstock.funnels.saved.service import FunnelService
 from penstock.http.schema import PageQuery, SearchQuery
@@ -71,7 +71,7 @@ class _Names(NamedTuple):
                 if "fromStep" in parameters:
                     steps = f" from step {parameters['fromStep']} to step {parameters['toStep']}"
                 window = parameters.get("window")
-                within = f" within {asked_window_in_words(window)}" if window else ""
+                within = f" within {describe_window(window)}" if window else ""
                 period = "in a week" if parameters.get("interval") == "week" else "on a day"
                 return _Watched("", funnel, f"{steps}{within}: {limit} {period}{part}")
             case "silence":
