@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 import threading
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -157,7 +158,12 @@ def test_a_digest_says_the_settled_rate_and_links_to_the_report(
     assert f"&end={last}&timezone=Europe%2FBerlin" in text
     page = mail.get_body(("html",))
     assert page is not None
-    assert "77.5% of 40 settled attempts completed." in html.unescape(page.get_content())
+    page_html = html.unescape(page.get_content())
+    assert "77.5% of 40 settled attempts completed." in page_html
+    assert "begun        40      100.0%" in text
+    assert "paid         31       77.5%" in text
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", page_html)
+    assert cells == ["begun", "40", "100.0%", "paid", "31", "77.5%"]
 
 
 def test_a_digest_names_only_values_of_properties_that_may_be_shared(

@@ -19,7 +19,7 @@ def as_mail(message: Message, to: str) -> Mail:
     """Return the message as an email with a text and a page."""
     is_rate = message.figures.get("condition", ConditionKind.RATE) == ConditionKind.RATE
     link_text = "Open the report" if is_rate else "Open the dashboard"
-    section = MailSection(message.subject, message.lines, "", message.link, link_text)
+    section = MailSection(message.subject, message.lines, link=message.link, link_text=link_text)
     footer = ["An alert of a Penstock workspace sends its messages to this address."]
     return compose_mail(to, message.subject, [section], footer=footer)
 

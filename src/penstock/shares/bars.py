@@ -11,9 +11,9 @@ from markupsafe import Markup
 
 from penstock.base.clock import parse_time
 from penstock.base.hidden_text import visible
-from penstock.base.rates import percent, points
+from penstock.base.rates import percent
 from penstock.base.wording import utc_time
-from penstock.funnels.periods import ChangeRecord, Conclusion
+from penstock.funnels.periods import ChangeRecord
 from penstock.funnels.shown_rates import Parts, ShownRate, bar_parts, shown_rate, step_share
 from penstock.shares.schema import SharedReportRecord
 
@@ -107,13 +107,6 @@ def days_in_words(start_ms: int, end_ms: int, zone: tzinfo) -> str:
     """Return the first and last day of a period. end_ms: its end, exclusive."""
     first, last = (_day(at_ms, zone) for at_ms in (start_ms, end_ms - 1))
     return first if first == last else f"{first} to {last}"
-
-
-def change_in_points(change: ChangeRecord | None) -> str:
-    """Return a change of a rate in percentage points, such as `+1.2`; empty if it is not known."""
-    if change is None or change.difference is None or change.answer is Conclusion.TOO_EARLY:
-        return ""
-    return points(change.difference, signed=True)
 
 
 def picture(report: SharedReportRecord) -> str:

@@ -38,6 +38,7 @@ def compose_mail(
             title=plain_sentence(section.title),
             note=plain_sentence(section.note),
             lines=tuple(map(plain_sentence, section.lines)),
+            table=tuple((plain_sentence(name), *figures) for name, *figures in section.table),
         )
         for section in sections
     ]
@@ -51,5 +52,14 @@ def compose_mail(
 
 def _section_text(section: MailSection) -> str:
     head = section.title + (f"\n{section.note}" if section.note else "")
+    blocks = ["\n".join(section.lines), "\n".join(_table_lines(section.table))]
     link = [f"{section.link_text}: {section.link}"] if section.link else []
-    return "\n\n".join([head, *(["\n".join(section.lines)] if section.lines else []), *link])
+    return "\n\n".join([head, *filter(None, blocks), *link])
+
+
+def _table_lines(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the rows as lines, for a font whose characters have one width."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows
+    ]

@@ -22,11 +22,13 @@ class Mail:
 class MailSection:
     """A part of an email with a page: its title, sentences, and a link to more.
 
-    note: a short text below the title, such as a period; may be empty. link: None without one.
+    note: a short text below the title, such as a period; may be empty. table: rows below the
+    sentences, the head first; all columns but the first one are figures. link: None without one.
     """
 
     title: str
     lines: tuple[str, ...]
     note: str = ""
+    table: tuple[tuple[str, ...], ...] = ()
     link: str | None = None
     link_text: str = ""

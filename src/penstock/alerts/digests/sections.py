@@ -10,11 +10,13 @@ from penstock.base.calendar import local_time, start_of_day_ms
 from penstock.base.ids import WorkspaceId
 from penstock.base.rates import percent
 from penstock.base.wording import count_of, day_words
-from penstock.funnels.definitions.schema import FunnelRecord
+from penstock.funnels.definitions.schema import FunnelRecord, SavedDefinition
+from penstock.funnels.definitions.titles import step_titles
 from penstock.funnels.hidden_values import hide_in_sentences
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.questions import RESULTS, VERDICT
 from penstock.funnels.results.schema import ResultsQuery, ResultsRecord
+from penstock.funnels.shown_rates import shown_rate, step_share
 from penstock.funnels.verdicts import SentenceRecord, VerdictQuery
 
 _DAYS = 7
@@ -44,9 +46,8 @@ def read_section(
     verdict = VERDICT.ask(runner, workspace_id, funnel.id, verdict_query)
     sentences = (each for each in verdict.sentences if not _is_about_quality(each))
     lines = hide_in_sentences(sentences, shared)
-    if not lines:
-        results_query = ResultsQuery.model_validate(period)
-        lines = [_few_words(RESULTS.ask(runner, workspace_id, funnel.id, results_query))]
+    results_query = ResultsQuery.model_validate(period)
+    results = RESULTS.ask(runner, workspace_id, funnel.id, results_query)
     days = [day_words(at_ms, zone, now_ms) for at_ms in (start_ms, end_ms - 1)]
     selection = {
         "period": "custom",
@@ -56,11 +57,25 @@ def read_section(
     }
     return MailSection(
         funnel.name,
-        tuple(lines),
+        tuple(lines or [_few_words(results)]),
+        table=_steps(results, funnel.definition) if results.aggregate.entered else (),
         note=f"Entries from {days[0]} to {days[1]}",
         link=f"{base_url}/funnels/{funnel.id}?{urlencode(selection)}",
         link_text="Open the report",
     )
+
+
+def _steps(results: ResultsRecord, definition: SavedDefinition) -> tuple[tuple[str, ...], ...]:
+    """Return the steps as a table, with the units that the rate of the funnel counts."""
+    rate = shown_rate(results.aggregate, has_window=definition.window_s is not None)
+    unit = "runs" if results.repeat else f"{results.counting_unit}s"
+    head = ("Step", unit.capitalize(), f"Of {rate.of}")
+    rows = []
+    for title, step in zip(step_titles(definition), results.aggregate.steps, strict=True):
+        share = step_share(step, rate)
+        units = step.settled if rate.of == "settled" else step.count
+        rows.append((title, f"{units:,}", "–" if share is None else percent(share)))
+    return (head, *rows)
 
 
 def _is_about_quality(sentence: SentenceRecord) -> bool:
