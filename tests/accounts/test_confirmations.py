@@ -123,7 +123,9 @@ def test_sign_ups_of_one_network_send_at_most_twenty_mails_a_day(
 def test_pages_ask_to_confirm_until_it_is_done(squatter: Tenant, mails: MailServer) -> None:
     page = squatter.browser.get("/settings/account").text
     assert "Confirm your address" in page
-    assert "no digests, and your invitations are not emailed." in " ".join(page.split())
+    assert "no alerts or digests by email, and your invitations are not emailed." in " ".join(
+        page.split()
+    )
     assert "Not confirmed" in page
     token = confirmation(mails, squatter)
     link = f"/confirm-email?token={token}"

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +36,9 @@ class Assistant:
             ):
                 return await use(client)
 
-        return anyio.run(connect)
+        # In its own thread: the loop of a browser may run in this one.
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(anyio.run, connect).result()
 
     def tools(self) -> dict[str, Tool]:
         async def listed(client: Client) -> list[Tool]:

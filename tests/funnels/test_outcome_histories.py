@@ -10,8 +10,8 @@ query runs both ways.
 
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from random import Random, randrange
 from types import SimpleNamespace
@@ -23,6 +23,7 @@ from penstock.app import Services
 from penstock.core import Core
 from penstock.funnels.outcomes.service import OutcomeService
 from penstock.funnels.outcomes.worker import OutcomeWorker
+from penstock.funnels.plugin import FunnelsRoom
 from penstock.funnels.queries.schema import DirectReason
 from penstock.metadb.database import Database
 from penstock.settings import Settings
@@ -306,11 +307,7 @@ def settings(settings: Settings) -> Settings:
 def no_own_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     """A history runs the steps of the worker as actions."""
 
-    @asynccontextmanager
-    async def running(_: OutcomeWorker) -> AsyncIterator[None]:
-        yield
-
-    monkeypatch.setattr(OutcomeWorker, "running", running)
+    monkeypatch.setattr(FunnelsRoom, "lifespans", lambda _: [])
 
 
 @pytest.mark.slow("runs random histories")

@@ -8,7 +8,6 @@ from secrets import token_bytes
 from ssl import SSLContext, SSLError
 
 import httpcore
-import httpx
 from standardwebhooks import Webhook
 
 from penstock import __version__
@@ -48,7 +47,9 @@ class Outbound:
 
     @cached_property
     def _tls(self) -> SSLContext:
-        return httpx.create_ssl_context()
+        from httpx import create_ssl_context  # it takes memory, and most services send nothing
+
+        return create_ssl_context()
 
     def check(self, url: str, field: str) -> None:
         """Raises `Invalid`, which names `field`, if deliveries to a URL could never succeed.

@@ -134,6 +134,7 @@ def test_a_deletion_says_what_it_removed_from_which_store(
             "cohortVisitors": 0,
             "touches": 0,
             "opensUnlinked": 0,
+            "webhookMessages": 0,
             "rejectedTexts": 0,
             "dryRunTexts": 0,
             "quarantined": 0,
