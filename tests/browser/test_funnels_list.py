@@ -36,7 +36,9 @@ def test_figures_are_those_of_30_days_of_the_readers_time_zone(demo_page, demo):
         f"/api/funnels/{demo.ids['funnel']}/results", params=period
     ).json()["aggregate"]
     expect(row.get_by_role("cell").nth(1)).to_have_text(f"{aggregate['entered']:,}")
-    expect(row.get_by_role("cell").nth(2)).to_have_text(f"{aggregate['settledRate']:.1%}")
+    # The rate of the API is rounded to four decimals, and rounding it again can differ.
+    rate = (aggregate["completed"] - aggregate["earlyCompletions"]) / aggregate["settled"]
+    expect(row.get_by_role("cell").nth(2)).to_have_text(f"{rate:.1%}")
     assert_accessible(demo_page)
 
 
