@@ -1,5 +1,7 @@
 """From the menu of a report to a link that opens without an account."""
 
+from playwright.sync_api import expect
+
 from tests.browser.conftest import sign_in
 from tests.records import create, event_steps
 
@@ -17,7 +19,7 @@ def test_a_link_from_the_menu_of_a_report_opens_without_an_account(signed_in, ac
     page.get_by_role("button", name="Done").click()
     row = page.locator("#shares tr", has_text="For the board")
     row.get_by_text("Never").wait_for()
-    assert page.locator("#url").inner_text() == ""
+    expect(page.locator("#url")).to_have_text("")
 
     page.context.clear_cookies()
     page.goto(url)
