@@ -272,6 +272,21 @@ def test_viewers_and_read_keys_read_alerts_without_the_secrets_of_their_channels
     assert problem(viewer.post(f"{path}/test", json={})) == (403, "viewer_role")
 
 
+def test_every_alert_can_be_tested_before_there_are_events(
+    shop: Shop, url: str, received: Received
+) -> None:
+    conditions = [
+        shop.rate("unusual"), shop.rate("below", 0.3), shop.rate("above", 0.3, interval="week"),
+        {"kind": "rejections", "level": 0.1}, {"kind": "lag", "minutes": 5},
+    ]  # fmt: skip
+    for number, condition in enumerate(conditions, start=1):
+        alert = shop.alert(condition, [{"kind": "webhook", "url": url}], name=f"Alert {number}")
+        shop.post(f"/api/alerts/{alert['id']}/test", {})
+        [message] = shop.delivered(alert)
+        assert message["subject"] == f"Alert {number}: test"
+        assert message["lines"][0] == "This is a test message."
+
+
 @pytest.mark.slow("waits for silent receivers")
 def test_silent_receivers_of_a_workspace_do_not_delay_the_messages_of_another(
     shop: Shop, url: str, receiver: Sink, other_workspace: Tenant
