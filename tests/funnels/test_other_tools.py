@@ -9,43 +9,52 @@ from tests.funnels.scenario import HOUR_S, Json, Scene, pick, step
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
-WF, PH = "windowfunnel", "posthog"
+WF, PH, MP, AM = "windowfunnel", "posthog", "mixpanel", "amplitude"
+MS = f"{AM}:millisecond"
+AB: list[str | Json] = ["A", "B"]
+ABC: list[str | Json] = ["A", "B", "C"]
 PERIOD = "period"
 
 
 STORIES: list[tuple[str, list[str | Json], str, Json, Json]] = [
     # number, rows, story, more of the definition, steps reached by tool and mode
-    ("1", ["A", "B"], "0/A 0/B", {}, {PH: 2, WF: 2, f"{WF}:strict_increase": 1}),
-    ("2", ["A", "B"], "0/B 0.03/A", {}, {PH: 1, WF: 1, f"{WF}:seconds": 2}),
-    ("3", ["A", "B"], "0.2/B 1.7/A", {}, {PH: 1, WF: 1}),
-    ("4", ["A", "B"], "0/A 1800/A 3700/B", {}, {PH: 2, WF: 2}),
-    ("5", ["A", "B"], "0/A 3700/A 3800/B", {}, {PH: 2, WF: 2}),
-    ("6", ["A", "B"], "900/A 1100/B", {PERIOD: (0, 1000)}, {PH: 1, WF: 1}),
-    ("7", ["A", "B"], "0.1/A 3600.9/B", {}, {PH: 1, WF: 1, f"{WF}:seconds": 2}),
-    ("8", ["A", step("A", "B")], "0/A", {}, {PH: 1, WF: 2, f"{WF}:strict_once": 1}),
-    ("9", ["A", "A"], "0/A 0/A", {}, {PH: 2, WF: 2, f"{WF}:strict_increase": 1}),
-    ("15", ["A", "B", "C"], "0/A 5/B 10/A 15/C", {}, {f"{WF}:strict_order": 3}),
-    ("14", ["A", "B"], "0/A 5/F 10/B", {}, {f"{WF}:strict_order": 1}),
-    ("18", ["A", "B", "C"], "0/A 1500/B 3000/C", {"window": 30}, {PH: 2, WF: 2}),
-    ("19", ["A", "B", "C"], "0/B 10/C", {}, {PH: 0, WF: 0}),
-    ("20", ["A", "B"], "0/A 3700/A 3800/B", {"attempts": ["a1"]}, {PH: 2, WF: 2}),
-    ("21", ["A", "B"], "0/A 10/B", {"attempts": ["a1", "a2"]}, {PH: 1, WF: 1}),
-    ("21v", ["A", "B"], "0/A 10/B", {}, {PH: 2, WF: 2}),
-    ("22", ["A", "B"], "0/A(2) 10/B(1)", {"numbers": True}, {PH: 2, WF: 2}),
-    ("26", ["A", "B"], "0/A 200/A 300/B", {PERIOD: (100, 9000)}, {PH: 2, WF: 2}),
+    ("1", AB, "0/A 0/B", {}, {PH: 2, MP: 2, AM: 2, WF: 2, f"{WF}:strict_increase": 1}),
+    ("2", AB, "0/B 0.03/A", {}, {PH: 1, MP: 2, AM: 2, MS: 1, WF: 1, f"{WF}:seconds": 2}),
+    ("3", AB, "0.2/B 1.7/A", {}, {PH: 1, MP: 2, AM: 1, WF: 1}),
     (
-        "26i",
-        ["A", "B"],
+        "4",
+        AB,
+        "0/A 1800/A 3700/B",
+        {},
+        {PH: 2, MP: 1, f"{MP}:optimized": 2, AM: 2, WF: 2},
+    ),
+    ("5", AB, "0/A 3700/A 3800/B", {}, {PH: 2, MP: 1, AM: 2, WF: 2}),
+    ("6", AB, "900/A 1100/B", {PERIOD: (0, 1000)}, {PH: 1, MP: 2, AM: 2, WF: 1}),
+    ("7", AB, "0.1/A 3600.9/B", {}, {PH: 1, MP: 1, AM: 2, MS: 1, WF: 1, f"{WF}:seconds": 2}),
+    ("8", ["A", step("A", "B")], "0/A", {}, {PH: 1, AM: 1, WF: 2, f"{WF}:strict_once": 1}),
+    ("9", ["A", "A"], "0/A 0/A", {}, {PH: 2, AM: 1, WF: 2, f"{WF}:strict_increase": 1}),
+    ("14", AB, "0/A 5/F 10/B", {}, {f"{WF}:strict_order": 1}),
+    ("15", ABC, "0/A 5/B 10/A 15/C", {}, {f"{WF}:strict_order": 3}),
+    ("18", ABC, "0/A 1500/B 3000/C", {"minutes": 30}, {PH: 2, MP: 2, AM: 2, WF: 2}),
+    ("19", ABC, "0/B 10/C", {}, {PH: 0, MP: 0, AM: 0, WF: 0}),
+    ("20", AB, "0/A 3700/A 3800/B", {"attempts": ["a1"]}, {PH: 2, MP: 1, AM: 2, WF: 2}),
+    ("21", AB, "0/A 10/B", {"attempts": ["a1", "a2"]}, {PH: 1, MP: 1, AM: 1, WF: 1}),
+    ("21 by visitor", AB, "0/A 10/B", {}, {PH: 2, MP: 2, AM: 2, WF: 2}),
+    ("22", AB, "0/A(2) 10/B(1)", {"numbers": True}, {PH: 2, MP: 2, AM: 2, WF: 2}),
+    ("26", AB, "0/A 200/A 300/B", {PERIOD: (100, 9000)}, {PH: 2, MP: 2, AM: 2, WF: 2}),
+    (
+        "26 by ID",
+        AB,
         "0/A 200/A 300/B",
         {PERIOD: (100, 9000), "attempts": ["a1"]},
-        {PH: 2, WF: 2},
+        {PH: 2, MP: 2, AM: 2, WF: 2},
     ),
     (
         "27",
-        ["A", "B"],
+        AB,
         "10/A 20/A 20/B",
         {},
-        {PH: 2, WF: 2, f"{WF}:strict_increase,strict_once": 2},
+        {PH: 2, MP: 2, AM: 2, WF: 2, f"{WF}:strict_increase,strict_once": 2},
     ),
 ]
 """The stories of the rules, whose numbers they have."""
@@ -89,7 +98,7 @@ def test_story(
     attempts = more.get("attempts", [None])
     for at, event in enumerate(events):
         scene.story(event, attempt=attempts[at % len(attempts)])
-    window = {"value": more.get("window", 60), "unit": "minute"}
+    window = {"value": more.get("minutes", 60), "unit": "minute"}
     definition: Json = {"conversionWindow": window}
     if "attempts" in more:
         definition |= {"countingUnit": "attempt", "attemptProperty": "attempt"}
@@ -177,6 +186,9 @@ def test_windowfunnel_counts_one_event_for_several_steps(scene: Scene) -> None:
         (PH, {"repeat": True}, {}, "entries"),
         (PH, {}, {"settled": "true"}, "settled"),
         (PH, {"breakdownProperties": ["plan"]}, {"cohort": {"plan": "pro"}}, "cohortFrom"),
+        (MP, {"steps": ["A", step("A", "B")]}, {}, "oneEvent"),
+        (MP, {"repeat": True}, {}, "entries"),
+        (AM, {"steps": ["A", step("X", exclude=True), "B"]}, {}, "excluded"),
         ("ga4", {}, {}, "ga4"),
     ],
 )
@@ -198,3 +210,26 @@ def test_parameters_that_do_not_fit(scene: Scene) -> None:
         assert faults(scene.request(funnel, "results", **query), 400) == [f"{name} needs_tool"]
     unknown = scene.request(funnel, "results", countLike="posthog", mode="seconds")
     assert faults(unknown) == ["mode not_one_of"]
+
+
+@pytest.mark.parametrize(
+    ("story", "completed"),
+    [
+        ("0/A 1800/A 3700/B", [False]),
+        ("0/A 3700/A 3800/B", [False, True]),
+        ("0/B 1/A 1/A 50/A 60/B", [True, True]),
+    ],
+)
+def test_totals_count_every_run(scene: Scene, story: str, completed: list[bool]) -> None:
+    scene.story(story, attempt=None)
+    funnel = scene.funnel("A", "B", conversionWindowSeconds=HOUR_S, repeat=True)
+    record = compare(scene, funnel, f"{MP}:totals")
+    assert pick(record, "entered", "completed") == (len(completed), sum(completed))
+
+
+def test_totals_begin_runs_in_the_period(scene: Scene) -> None:
+    scene.story("0/A 200/A 300/B", attempt=None)
+    funnel = scene.funnel("A", "B", conversionWindowSeconds=HOUR_S, repeat=True)
+    record = compare(scene, funnel, f"{MP}:totals", **scene.period(100, 9000))
+    assert pick(record, "entered", "completed", "enteredHere") == (1, 1, 0)
+    assert [each["rules"] for each in record["reasons"]] == [["entries"]]

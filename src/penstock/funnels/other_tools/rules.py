@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from penstock.base.errors import Fault, Invalid
 from penstock.funnels.definitions.model import CountingUnit, Definition
-from penstock.funnels.statements.other_tools import Rules
+from penstock.funnels.statements.other_tools import Entries, Greedy, Rules
 from penstock.funnels.statements.query import QueryParams
 
 RULES_OF = "2026-11"
@@ -62,6 +62,8 @@ class ToolRules:
     assumed: tuple[str, ...] = ()
 
 
+_WITHIN_MS = 2_000
+"""How far apart events may be that Mixpanel counts in either order."""
 _PEOPLE = "people are merged as here"
 _FILTERS = "filters of the question and of test traffic look at the event that enters"
 
@@ -99,6 +101,42 @@ TOOLS: Mapping[Tool, ToolRules] = MappingProxyType(
             window_s=14 * 86_400,
             counts_units="people",
             assumed=(_PEOPLE, _FILTERS),
+        ),
+        Tool.AMPLITUDE: ToolRules(
+            "Amplitude",
+            {
+                Switch.ENTRIES: "best",
+                Switch.TIES: "second",
+                Switch.AFTER_END: "counted",
+                Switch.NUMBERS: "ignored",
+                Switch.ONE_EVENT: "onePerTime",
+            },
+            window_s=86_400,
+            counts_units="users",
+            modes={"millisecond": {Switch.TIES: "inStepOrder"}},
+            assumed=(
+                _PEOPLE,
+                _FILTERS,
+                "times are rounded down to seconds",
+                "the window's end is inside",
+            ),
+        ),
+        Tool.MIXPANEL: ToolRules(
+            "Mixpanel",
+            {
+                Switch.ENTRIES: "first",
+                Switch.TIES: "within",
+                Switch.AFTER_END: "counted",
+                Switch.NUMBERS: "ignored",
+            },
+            window_s=7 * 86_400,
+            counts_units="users",
+            modes={
+                "uniques": {},
+                "optimized": {Switch.ENTRIES: "best"},
+                "totals": {Switch.ENTRIES: "everyInPeriod"},
+            },
+            assumed=(_PEOPLE, _FILTERS, "the window's end is inside"),
         ),
     }
 )
@@ -144,6 +182,8 @@ def compare(
     if tool is Tool.GA4:
         raise Invalid([Fault("countLike", "rule_not_counted", _GA4)])
     row = TOOLS[tool]
+    if tool is Tool.MIXPANEL and not modes:
+        modes = ("uniques",)
     if unknown := [mode for mode in modes if mode not in row.modes]:
         known = f"one of {', '.join(row.modes)}" if row.modes else "left out"
         message = f"{row.name} has no mode {unknown[0]}: mode must be {known}."
@@ -190,6 +230,8 @@ def choices_there(
         there[Switch.AFTER_END] = "counted"
     if not definition.has_shared_events:
         there[Switch.ONE_EVENT] = "once"
+    if here[Switch.ENTRIES] == "every" and params.start_ms is None:
+        there[Switch.ENTRIES] = "every"  # Without a period, no run begins before it.
     if here[Switch.EXCLUDED] == "none":
         there[Switch.EXCLUDED] = "none"
     return there
@@ -210,16 +252,22 @@ def rules_of(comparison: Comparison, switches: Sequence[Switch]) -> Rules | None
         sequence_property=definition.sequence_property
         if choices[Switch.NUMBERS] == "used"
         else None,
-        in_step_order=choices[Switch.TIES] != "proven",
+        in_step_order=choices[Switch.TIES] not in ("proven", "within"),
         counting_unit=definition.counting_unit
         if choices[Switch.ENTRIES] == "firstEver"
         else CountingUnit.VISITOR,
+        repeat=False,
     )
     if choices[Switch.AFTER_END] == "cut" and params.end_ms is not None:
         params = replace(params, evaluated_at_ms=params.end_ms - 1)
     tick_ms = 1000 if choices[Switch.TIES] == "second" else 1
-    rules = Rules(definition, params, tick_ms)
-    if choices[Switch.ONE_EVENT] == "once" and choices[Switch.STRICT] == "none":
+    rules = Rules(
+        definition, params, tick_ms, one_of_kind=choices[Switch.ONE_EVENT] == "onePerTime"
+    )
+    if comparison.tool is Tool.MIXPANEL:
+        within_ms = _WITHIN_MS if choices[Switch.TIES] == "within" else None
+        return replace(rules, greedy=Greedy(Entries(choices[Switch.ENTRIES]), within_ms))
+    if choices[Switch.ONE_EVENT] != "every" and choices[Switch.STRICT] == "none":
         return rules
     by_function = (
         choices[Switch.ENTRIES] == "best"
@@ -246,9 +294,19 @@ def _refused(comparison: Comparison) -> list[tuple[str, str]]:
     refused = []
     if any(step.all_of for step in definition.steps):
         refused.append(("allOf", f"{name} has no step that needs several events. Split the step."))
-    if definition.repeat:
+    if definition.repeat != (comparison.modes == ("totals",)):
         message = f"{name} counts each person once. Ask about a funnel without repeat."
+        if not definition.repeat:
+            message = "Totals count every run. Ask about a funnel with repeat, or for uniques."
+        elif comparison.tool is Tool.MIXPANEL:
+            message = "This funnel counts every run, as totals do. Send mode=totals."
         refused.append(("entries", message))
+    if comparison.tool is Tool.MIXPANEL and definition.has_shared_events:
+        message = (
+            f"Whether one event may do two steps in {name} is not known. Use events that match "
+            "only one step."
+        )
+        refused.append(("oneEvent", message))
     if definition.in_any_order:
         message = f"How {name} counts in any order is not counted yet. Set the order to given."
         refused.append(("anyOrder", message))
@@ -259,7 +317,8 @@ def _refused(comparison: Comparison) -> list[tuple[str, str]]:
         message = f"How {name} counts strict steps is not counted yet. {way_out}"
         refused.append(("strict", message))
     if any(row.exclude for row in definition.rows) and comparison.tool is not Tool.WINDOWFUNNEL:
-        message = f"How {name} counts exclusions is not counted yet. Take the exclusion row out."
+        problem = "not known" if comparison.tool is Tool.AMPLITUDE else "not counted yet"
+        message = f"How {name} counts exclusions is {problem}. Take the exclusion row out."
         refused.append(("excluded", message))
     if params.cohort:
         message = f"{name} takes the values of a cohort from other events. Leave out cohort."

@@ -16,10 +16,14 @@ _SEVERAL = "more than two rules together make the difference"
 
 _PHRASES: Mapping[tuple[Switch, str], str] = {
     (Switch.ENTRIES, "best"): "any entry of the period counts, not only the first one ever",
+    (Switch.ENTRIES, "first"): "only the first entry of the period counts",
+    (Switch.ENTRIES, "everyInPeriod"): "runs are counted from the start of the period",
+    (Switch.TIES, "within"): "events within 2 seconds of each other count in either order",
     (Switch.TIES, "inStepOrder"): "equal times count in the order of the steps",
     (Switch.TIES, "second"): "events of the same second count in the order of the steps",
     (Switch.TIES, "proven"): "events with equal times never count one after the other",
     (Switch.NUMBERS, "ignored"): "sequence numbers are ignored",
+    (Switch.ONE_EVENT, "onePerTime"): "equal events at the same time count as one",
     (Switch.ONE_EVENT, "every"): "one event counts for every step that it matches",
     (Switch.EXCLUDED, "ignored"): "nothing excludes a unit",
     (Switch.STRICT, "strict_order"): "any event between two steps breaks the order",
