@@ -1,7 +1,7 @@
 """Counts a funnel by the rules of another tool, and explains the difference unit by unit."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -25,6 +25,10 @@ from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.statements.other_tools import MAX_NAMED_UNITS, Rules, compared
 
 Switches = tuple[Switch, ...]
+Tried = list[tuple[Switches, Rules]]
+"""Sets of rules that are tried, and how to count by each."""
+_MAX_RULES = 2
+"""Maximum number of rules that explain a difference. More are `several`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,11 @@ class Reason:
     """
 
     sets: tuple[Switches, ...]
+
+    @classmethod
+    def of(cls, tried: Tried, mask: int) -> "Reason":
+        """Return the reason by the mask of the sets that explain a unit."""
+        return cls(tuple(each for at, (each, _) in enumerate(tried) if mask >> at & 1))
 
     @property
     def name(self) -> str:
@@ -56,10 +65,9 @@ def count_like(
     if query.count_like is None:
         return None
     comparison = compare(query.count_like, query.mode, context.definition, context.params)
-    rows = list(_explained(runner, context, comparison))
     totals: Counter[str] = Counter()
     by_reason: dict[Reason, Counter[str]] = {}
-    for row, reason in rows:
+    for row, reason in _explained(runner, context, comparison):
         units, completed = row["units"], (row["completed_there"], row["completed_here"])
         counts = Counter(
             units=units,
@@ -119,48 +127,46 @@ def count_like(
 
 def _explained(
     runner: FunnelQueryRunner, context: QueryContext, comparison: Comparison
-) -> Iterable[tuple[dict[str, Any], Reason | None]]:
-    """Yield rows of `compared`, each with the reason why its units differ; None if they do not."""
+) -> Iterator[tuple[Mapping[str, Any], Reason | None]]:
+    """Yield rows of `compared`, each with the reason why its units differ; None if they do not.
+
+    Other rules are tried only with units that differ, and pairs of them only with those that no
+    single rule explains: named ones, or else all units again.
+    """
     here, there = comparison.rules_here(), comparison.rules_there()
 
-    def fetch(
-        sets: Sequence[tuple[Switches, Rules]], units: Sequence[int] | None = None
-    ) -> Sequence[dict[str, Any]]:
-        tried = [rules for _, rules in sets]
-        statement = compared(context.profile, here, there, tried, units=units)
+    def fetch(tried: Tried, units: Sequence[int] | None) -> Sequence[Mapping[str, Any]]:
+        rules = [rules for _, rules in tried]
+        statement = compared(context.profile, here, there, rules, units=units)
         return runner.fetch_events(context, statement).rows
 
-    def reason(sets: Sequence[tuple[Switches, Rules]], mask: int) -> Reason:
-        return Reason(tuple(each for at, (each, _) in enumerate(sets) if mask >> at & 1))
-
-    singles, pairs = _sets(comparison, 1), _sets(comparison, 2)
-    rows = fetch(singles)
-    left = [row for row in rows if row["differs"] and not row["explained"]]
-    for row in rows:
-        if not row["differs"]:
-            yield row, None
-        elif row["explained"]:
-            yield row, reason(singles, row["explained"])
-        elif not pairs:  # All rules together are at most two.
-            whole = tuple(comparison.switches)
-            yield row, Reason((whole,) if len(whole) in (1, 2) else ())
-    if not pairs or not left:
-        return
-    if all(row["units"] <= MAX_NAMED_UNITS for row in left):
-        named = [unit for row in left for unit in row["named"]]
-        for row in fetch(pairs, named):
-            yield row, reason(pairs, row["explained"])
-        return
-    ones = (1 << len(singles)) - 1
-    for row in fetch([*singles, *pairs]):
-        if row["differs"] and not row["explained"] & ones:
-            yield row, reason([*singles, *pairs], row["explained"])
+    rows = fetch([], None)
+    yield from ((row, None) for row in rows if not row["differs"])
+    left = [row for row in rows if row["differs"]]
+    earlier: Tried = []
+    for group in _tried(comparison):
+        count = sum(row["units"] for row in left)
+        if not count:
+            return
+        tried, units, known = [*earlier, *group], None, (1 << len(earlier)) - 1
+        if count <= MAX_NAMED_UNITS and not comparison.definition.repeat:
+            tried, units, known = group, [unit for row in left for unit in row["named"]], 0
+        rows = [row for row in fetch(tried, units) if row["differs"]]
+        left = [row for row in rows if not row["explained"]]
+        for row in rows:
+            if row["explained"] and not row["explained"] & known:
+                yield row, Reason.of(tried, row["explained"])
+        earlier = [*earlier, *group]
+    everything = tuple(comparison.switches)
+    for row in left:
+        yield row, Reason((everything,) if len(everything) in (1, _MAX_RULES) else ())
 
 
-def _sets(comparison: Comparison, size: int) -> list[tuple[Switches, Rules]]:
-    """Return the sets of `size` switches with their rules, without the set of all switches."""
+def _tried(comparison: Comparison) -> list[Tried]:
+    """Return the sets of one switch and those of two with their rules, without the set of all."""
     switches = comparison.switches
-    if size >= len(switches):
-        return []
-    sets = ((each, rules_of(comparison, each)) for each in combinations(switches, size))
-    return [(each, rules) for each, rules in sets if rules is not None]
+    groups = []
+    for size in range(1, min(_MAX_RULES + 1, len(switches))):
+        sets = ((each, rules_of(comparison, each)) for each in combinations(switches, size))
+        groups.append([(each, rules) for each, rules in sets if rules is not None])
+    return [group for group in groups if group]

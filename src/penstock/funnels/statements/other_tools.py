@@ -26,7 +26,7 @@ from penstock.funnels.statements.runs import NO_END
 
 EXCLUDED = 128
 """Added to the result of a unit that was excluded after the step that it reached."""
-MAX_NAMED_UNITS = 2_000
+MAX_NAMED_UNITS = 20_000
 """Maximum number of unexplained units whose keys `compared` returns for each of its rows."""
 
 
@@ -142,7 +142,8 @@ def _counted(plan: Plan, rules: Rules) -> str:
         return _by_function(plan, rules.modes)
     if rules.greedy is not None:
         return _by_greedy_fold(plan, rules.greedy)
-    relations = counted_units(plan, Strategy.AUTO)
+    strategy = Strategy.AUTO if plan.subset.units is None else Strategy.GENERAL
+    relations = counted_units(plan, strategy)
     if rules.one_of_kind:
         relations["matched"] = f"SELECT * FROM ({relations['matched']}) LIMIT 1 BY unit, ts, mask"
     result = f"toUInt8(reached + {EXCLUDED} * (excluded_after >= 0))"
