@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+from penstock.base.wording import listed
 from penstock.funnels.other_tools import words
 from penstock.funnels.other_tools.rules import (
     RULES_OF,
@@ -17,12 +18,16 @@ from penstock.funnels.other_tools.rules import (
 from penstock.funnels.other_tools.schema import (
     CountLikeRecord,
     DifferenceRecord,
+    DiffersQuery,
     LikeQuery,
+    ShownQuery,
     ShownRecord,
+    UnitThereRecord,
 )
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
-from penstock.funnels.statements.other_tools import MAX_NAMED_UNITS, Rules, compared
+from penstock.funnels.queries.parameters import unfit_parameters
+from penstock.funnels.statements.other_tools import EXCLUDED, MAX_NAMED_UNITS, Rules, compared
 
 Switches = tuple[Switch, ...]
 Tried = list[tuple[Switches, Rules]]
@@ -55,34 +60,50 @@ class Reason:
         return [switch for switch in Switch if switch in used] or ["several"]
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Units with the same results here and there, and the reason; None if the results are equal.
+
+    here, there: see `compared`. units: their number. named: keys of units that differ, the first
+    `MAX_NAMED_UNITS`.
+    """
+
+    here: int
+    there: int
+    units: int
+    named: Sequence[int]
+    reason: Reason | None
+
+
 def count_like(
-    runner: FunnelQueryRunner, context: QueryContext, query: LikeQuery
+    runner: FunnelQueryRunner, context: QueryContext, query: ShownQuery
 ) -> CountLikeRecord | None:
     """Return the numbers by the rules of the tool that the query names; None if it names none.
 
     Raises Invalid if a rule of the tool is unknown or not counted.
     """
-    if query.count_like is None:
+    comparison = comparison_of(context, query)
+    if comparison is None:
         return None
-    comparison = compare(query.count_like, query.mode, context.definition, context.params)
+    completed = len(context.definition.steps)
     totals: Counter[str] = Counter()
     by_reason: dict[Reason, Counter[str]] = {}
-    for row, reason in _explained(runner, context, comparison):
-        units, completed = row["units"], (row["completed_there"], row["completed_here"])
+    for group in compare_units(runner, context, comparison):
+        here, there = group.here == completed, group.there == completed
         counts = Counter(
-            units=units,
-            only_there=units * (completed == (1, 0)),
-            only_here=units * (completed == (0, 1)),
+            units=group.units,
+            only_there=group.units * (there and not here),
+            only_here=group.units * (here and not there),
         )
         totals += counts + Counter(
-            entered=units * row["entered_there"],
-            completed=units * row["completed_there"],
-            entered_here=units * row["entered_here"],
-            completed_here=units * row["completed_here"],
-            same_units=units * (not row["differs"]),
+            entered=group.units * (group.there > 0),
+            completed=group.units * there,
+            entered_here=group.units * (group.here > 0),
+            completed_here=group.units * here,
+            same_units=group.units * (group.reason is None),
         )
-        if reason is not None:
-            by_reason.setdefault(reason, Counter()).update(counts)
+        if group.reason is not None:
+            by_reason.setdefault(group.reason, Counter()).update(counts)
     figures = {
         name: totals[name]
         for name in (
@@ -125,41 +146,95 @@ def count_like(
     )
 
 
-def _explained(
-    runner: FunnelQueryRunner, context: QueryContext, comparison: Comparison
-) -> Iterator[tuple[Mapping[str, Any], Reason | None]]:
-    """Yield rows of `compared`, each with the reason why its units differ; None if they do not.
+def comparison_of(context: QueryContext, query: LikeQuery) -> Comparison | None:
+    """Return the rules to compare; None if the query names no tool. Raises like `count_like`."""
+    if query.count_like is None:
+        return None
+    return compare(query.count_like, query.mode, context.definition, context.params)
+
+
+def compare_units(
+    runner: FunnelQueryRunner,
+    context: QueryContext,
+    comparison: Comparison,
+    units: Sequence[int] | None = None,
+) -> Iterator[Group]:
+    """Yield all units in groups.
 
     Other rules are tried only with units that differ, and pairs of them only with those that no
-    single rule explains: named ones, or else all units again.
+    single rule explains: named ones, or else all units again. units: keys of the units to compare;
+    None for all.
     """
     here, there = comparison.rules_here(), comparison.rules_there()
 
-    def fetch(tried: Tried, units: Sequence[int] | None) -> Sequence[Mapping[str, Any]]:
+    def fetch(tried: Tried, units: Sequence[int] | None) -> list[Mapping[str, Any]]:
         rules = [rules for _, rules in tried]
         statement = compared(context.profile, here, there, rules, units=units)
-        return runner.fetch_events(context, statement).rows
+        return list(runner.fetch_events(context, statement).rows)
 
-    rows = fetch([], None)
-    yield from ((row, None) for row in rows if not row["differs"])
-    left = [row for row in rows if row["differs"]]
+    def group(row: Mapping[str, Any], reason: Reason | None) -> Group:
+        return Group(row["here"], row["there"], row["units"], row["named"], reason)
+
+    rows = fetch([], units)
+    yield from (group(row, None) for row in rows if row["here"] == row["there"])
+    left = [row for row in rows if row["here"] != row["there"]]
     earlier: Tried = []
-    for group in _tried(comparison):
+    for sets in _tried(comparison):
         count = sum(row["units"] for row in left)
         if not count:
             return
-        tried, units, known = [*earlier, *group], None, (1 << len(earlier)) - 1
+        tried, known = [*earlier, *sets], (1 << len(earlier)) - 1
         if count <= MAX_NAMED_UNITS and not comparison.definition.repeat:
-            tried, units, known = group, [unit for row in left for unit in row["named"]], 0
-        rows = [row for row in fetch(tried, units) if row["differs"]]
+            tried, known = sets, 0
+            units = [unit for row in left for unit in row["named"]]
+        rows = [row for row in fetch(tried, units) if row["here"] != row["there"]]
         left = [row for row in rows if not row["explained"]]
         for row in rows:
             if row["explained"] and not row["explained"] & known:
-                yield row, Reason.of(tried, row["explained"])
-        earlier = [*earlier, *group]
+                yield group(row, Reason.of(tried, row["explained"]))
+        earlier += sets
     everything = tuple(comparison.switches)
-    for row in left:
-        yield row, Reason((everything,) if len(everything) in (1, _MAX_RULES) else ())
+    reason = Reason((everything,) if len(everything) in (1, _MAX_RULES) else ())
+    yield from (group(row, reason) for row in left)
+
+
+def differing_units(
+    runner: FunnelQueryRunner, context: QueryContext, query: DiffersQuery
+) -> dict[int, Group] | None:
+    """Return the units that differ by their keys, only those of the reason that the query names.
+
+    None if the query asks for no such units. Raises Malformed for an unknown reason, and otherwise
+    like `count_like`.
+    """
+    comparison = comparison_of(context, query)
+    if comparison is None or not query.differs:
+        return None
+    groups = [group for group in compare_units(runner, context, comparison) if group.reason]
+    names = {group.reason.name for group in groups if group.reason}
+    if query.reason is not None and query.reason not in names:
+        known = listed(sorted(names), "or") if names else "left out: no unit differs"
+        raise unfit_parameters({"reason": f"Must be {known}."})
+    return {
+        unit: group
+        for group in groups
+        if query.reason is None or (group.reason and group.reason.name == query.reason)
+        for unit in group.named
+    }
+
+
+def unit_there(comparison: Comparison, group: Group) -> UnitThereRecord:
+    """Return the record of a unit in the group."""
+    reason = group.reason
+    return UnitThereRecord(
+        tool=comparison.tool,
+        mode=",".join(comparison.modes),
+        reached=group.there % EXCLUDED,
+        completed=group.there == len(comparison.definition.steps),
+        reason=None if reason is None else reason.name,
+        sentence=words.unit_words(
+            comparison, group.here, group.there, None if reason is None else reason.sets
+        ),
+    )
 
 
 def _tried(comparison: Comparison) -> list[Tried]:
