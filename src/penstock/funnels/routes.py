@@ -12,11 +12,10 @@ from penstock.accounts.audit.service import AuditLog
 from penstock.accounts.model import Caller
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.request import question
-from penstock.funnels.queries.schema import AdHocQuery
 from penstock.funnels.questions import EXPORTS, QUESTIONS, FunnelExport, FunnelQuestion
 from penstock.funnels.results.schema import PreviewIn, ResultsRecord
 from penstock.funnels.results.service import preview
-from penstock.funnels.units.schema import TraceRecord
+from penstock.funnels.units.schema import TraceQuery, TraceRecord
 from penstock.funnels.units.trace_reader import trace_of
 from penstock.http.answers import file_download
 from penstock.http.requests import AnyRequest, raw_path_after
@@ -84,7 +83,7 @@ def read_trace(
     caller: Caller,
     funnel_queries: FunnelQueryRunner,
     funnel_id: str,
-    query: AdHocQuery,
+    query: TraceQuery,
 ) -> TraceRecord:
     """Returns all events of an attempt or a visitor in reading order, each with its decision."""
     unit, names_by_trait = unit_in_path(request), _may_see_traits(caller)
