@@ -343,6 +343,35 @@ def test_posthogs_cases_in_any_order() -> None:
     assert counts(posthog, asked, ["0/S", "0/P 3600/S", twice]) == [3, 2, 1]
 
 
+def test_posthogs_cases_of_windows() -> None:
+    stories = ["0/A 300/B", "0/A", "0/A 900/B"]
+    assert counts(posthog, question("A B", window_s=DAYS_14), stories) == [3, 2]
+    assert counts(posthog, question("A B", window_s=300), stories) == [3, 1]
+    assert counts(posthog, question("A B", window_s=DAYS_14), ["0/A 1207020/B"]) == [1, 1]
+
+
+def test_posthogs_cases_of_periods_and_units() -> None:
+    from_day_one = question("A B", window_s=DAYS_14, start_ms=8 * 3_600_000)
+    assert counts(posthog, from_day_one, ["3600/A"]) == [0, 0]
+    by_session = ["0/A 1/B 2/C", "3/A 4/B", "0/A"]
+    assert counts(posthog, question("A B C", window_s=DAYS_14), by_session) == [3, 2, 1]
+    by_person = ["0/A 1/B 2/C 3/A 4/B", "0/A"]
+    assert counts(posthog, question("A B C", window_s=DAYS_14), by_person) == [2, 1, 1]
+
+
+def test_posthogs_cases_of_times() -> None:
+    """Seconds from step 1 to the furthest step."""
+
+    def took_s(asked: Question, story: str) -> float:
+        return (posthog(asked, events_of(story)).took_ms or 0) / 1000
+
+    asked = question("a b", window_s=600)
+    assert took_s(asked, "600/a 660/b") == 60
+    assert took_s(asked, "60/a 2100/a 2460/b") == 360
+    tries = "3600/A 7200/B 10800/C 187200/A 190800/B 284400/A 295200/B"
+    assert took_s(question("A B C", window_s=86_400), tries) == 7200
+
+
 # -- ClickHouse's own tests ----------------------------------------------------------------------
 
 EIGHT = "1/1 2/2 3/3 4/4 5/5 6/6 7/7 8/8"
