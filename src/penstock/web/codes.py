@@ -364,6 +364,9 @@ not_both                - A mapping has either a column with event names or one 
 out_of_range            - The number or time is outside the allowed range; the message names it.
 read_only               - The field cannot be changed; omit it or send the stored value.
 needs_start             - endAt was sent without startAt.
+needs_tool              - mode or shown was sent without countLike.
+rule_not_counted        - The other tool's rule for a part of this funnel is unknown, or not counted
+  yet; the message names it.
 needs_end               - startAt was sent without endAt.
 unknown_revision        - The funnel has no such revision.
 not_earlier             - compareStartAt is not before startAt.

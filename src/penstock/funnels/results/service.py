@@ -2,8 +2,10 @@
 
 from functools import partial
 from operator import attrgetter
+from typing import Any
 
 from penstock.base.ids import WorkspaceId
+from penstock.funnels.other_tools.service import count_like
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.provenance import head_of
@@ -44,10 +46,14 @@ def read_results(
 
     The period selects units by their entry. They may complete after the period.
     """
+    like = count_like(runner, context, query)
     report = report_of(runner, context)
-    if not query.audience:
-        return report
-    return report.model_copy(update={"audience": read_audience(runner, context)})
+    more: dict[str, Any] = {}
+    if query.audience:
+        more["audience"] = read_audience(runner, context)
+    if like is not None:
+        more["count_like"] = like
+    return report.model_copy(update=more) if more else report
 
 
 def report_of(runner: FunnelQueryRunner, context: QueryContext) -> ResultsRecord:

@@ -171,16 +171,17 @@ class Plan:
         subset: Subset = Subset(),
         keeps_visitors: bool = False,
         edges_ms: Sequence[int] | None = None,
+        tick_ms: int = 1,
     ) -> None:
         """Create a plan.
 
         keeps_visitors: whether to keep a unit's visitors if it has several, and the time of its
         first event. edges_ms: starts of spans, in ascending order. A visitor counts once for each
         span that it enters in, with the best of its entries there; None to count each visitor once
-        overall.
+        overall. tick_ms: times of events are rounded down to a multiple of it.
         """
         self.definition, self.params, self.profile = definition, params, profile
-        self.subset, self.keeps_visitors = subset, keeps_visitors
+        self.subset, self.keeps_visitors, self.tick_ms = subset, keeps_visitors, tick_ms
         self.binder = Binder()
         self.rows = _row_bits(definition)
         self.steps = [bits for bits in self.rows if bits.row.required]

@@ -1,0 +1,261 @@
+"""Counts the same units by several sets of rules, ours and those of another tool, and compares.
+
+Source: docs/other-tools.md.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from penstock.funnels.definitions.model import Definition
+from penstock.funnels.statements.counted_units import counted_units
+from penstock.funnels.statements.entries import MAX_COMPARISONS
+from penstock.funnels.statements.events import matched_events
+from penstock.funnels.statements.providers import checked_events
+from penstock.funnels.statements.query import (
+    UNUSABLE,
+    DataProfile,
+    Plan,
+    QueryParams,
+    Statement,
+    Strategy,
+    Subset,
+)
+from penstock.funnels.statements.relations import with_relations
+from penstock.funnels.statements.runs import NO_END
+
+EXCLUDED = 128
+"""Added to the result of a unit that was excluded after the step that it reached."""
+MAX_NAMED_UNITS = 2_000
+"""Maximum number of unexplained units whose keys `compared` returns for each of its rows."""
+
+
+class Entries(StrEnum):
+    """The entries that count.
+
+    FIRST: the first in the period. FIRST_EVER: the first, if it is in the period. BEST: the one in
+    the period that leads furthest. EVERY: each run that enters in the period. EVERY_IN_PERIOD: the
+    same, but events before the period open no run.
+    """
+
+    FIRST = "first"
+    FIRST_EVER = "firstEver"
+    BEST = "best"
+    EVERY = "every"
+    EVERY_IN_PERIOD = "everyInPeriod"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Rules that count units.
+
+    tick_ms: times are rounded down to a multiple of it. one_of_kind: of a unit's events with the
+    same time that match the same rows, only one counts. modes: count with the engine's function
+    `windowFunnel` in these modes; None for a fold. greedy: the fold of `_greedy`, or None for ours.
+    """
+
+    definition: Definition
+    params: QueryParams
+    tick_ms: int = 1
+    one_of_kind: bool = False
+    modes: tuple[str, ...] | None = None
+    greedy: "Greedy | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Greedy:
+    """A fold in which each step is done by the first event that may follow the step before.
+
+    entries: see `Entries`. within_ms: how long before the step before the event may be; None if its
+    order must be proven, or assumed as in the definition.
+    """
+
+    entries: Entries
+    within_ms: int | None
+
+
+def compared(
+    profile: DataProfile,
+    here: Rules,
+    there: Rules,
+    tried: Sequence[Rules],
+    *,
+    units: Sequence[int] | None = None,
+) -> Statement:
+    """Count units by their results here, there and by other rules that might explain there.
+
+    A result is the number of steps that the unit reached, plus `EXCLUDED` if it was excluded; 0 if
+    it did not enter. units: keys of the units to read; None for all.
+
+    Columns: entered_here, entered_there, completed_here, completed_there (1 or 0), differs (whether
+    the results do), explained (a mask with a bit for each of `tried` that has the result of there;
+    0 if the results do not differ), units (their number) and named (keys of unexplained ones, at
+    most `MAX_NAMED_UNITS`).
+    """
+    first = _plan(here, profile, units)
+    results = _results(first, [here, there, *tried], profile, units)
+    explains = " + ".join(f"{1 << at} * (results[{at + 3}] = there)" for at in range(len(tried)))
+    completed = len(here.definition.steps)
+    sql = f"""
+    SELECT here > 0 AS entered_here, there > 0 AS entered_there,
+           here = {completed} AS completed_here, there = {completed} AS completed_there,
+           here != there AS differs, if(differs, {explains or "0"}, 0) AS explained,
+           count() AS units,
+           groupArrayIf({MAX_NAMED_UNITS})(unit, differs AND explained = 0) AS named
+    FROM (SELECT unit, results, results[1] AS here, results[2] AS there FROM ({results}))
+    GROUP BY entered_here, entered_there, completed_here, completed_there, differs, explained"""
+    return Statement(sql, first.binder.values)
+
+
+def _results(
+    first: Plan, rules: Sequence[Rules], profile: DataProfile, units: Sequence[int] | None
+) -> str:
+    """Select each unit and its results by all rules, in order."""
+    each = []
+    for at, own in enumerate(rules):
+        plan = _plan(own, profile, units)
+        plan.binder = first.binder
+        counted = _counted(plan, own)
+        each.append(f"SELECT unit, result, {at} AS position FROM ({counted})")
+    results = ", ".join(f"maxIf(result, position = {at})" for at in range(len(rules)))
+    return f"SELECT unit, [{results}] AS results FROM ({' UNION ALL '.join(each)}) GROUP BY unit"
+
+
+def _plan(rules: Rules, profile: DataProfile, units: Sequence[int] | None) -> Plan:
+    profile = replace(profile, build=None)
+    if profile.first_event_ms is not None:
+        profile = replace(
+            profile, first_event_ms=profile.first_event_ms // rules.tick_ms * rules.tick_ms
+        )
+    return Plan(
+        rules.definition,
+        rules.params,
+        profile,
+        subset=Subset(units=units),
+        tick_ms=rules.tick_ms,
+    )
+
+
+def _counted(plan: Plan, rules: Rules) -> str:
+    """Select the units that the rules count. Columns: unit, result."""
+    if rules.modes is not None:
+        return _by_function(plan, rules.modes)
+    if rules.greedy is not None:
+        return _by_greedy_fold(plan, rules.greedy)
+    relations = counted_units(plan, Strategy.AUTO)
+    if rules.one_of_kind:
+        relations["matched"] = f"SELECT * FROM ({relations['matched']}) LIMIT 1 BY unit, ts, mask"
+    result = f"toUInt8(reached + {EXCLUDED} * (excluded_after >= 0))"
+    tail = f"SELECT unit, {result} AS result FROM counted"
+    return with_relations(relations, tail, ("chains",))
+
+
+def _events_of_units(plan: Plan, *, matching: bool = True) -> tuple[dict[str, str], str]:
+    """Return relations, and the one with the events that may belong to a unit."""
+    relations, events = {"matched": matched_events(plan, matching=matching)}, "matched"
+    if plan.definition.attempt_keys and plan.profile.has_provider_events:
+        relations |= checked_events(plan, events)
+        events = "(SELECT * FROM checked WHERE NOT left_out)"
+    return relations, events
+
+
+def _by_function(plan: Plan, modes: Sequence[str]) -> str:
+    """Count with the engine's function over the events that match a row.
+
+    Only where order is strict does it read all events, because each of them breaks the order.
+    """
+    relations, events = _events_of_units(plan, matching="strict_order" not in modes)
+    starts = f"{plan.overlaps('mask', plan.entry_bits)} AND {plan.in_period('ts')}"
+    conditions = [starts + plan.may_enter()]
+    conditions += [plan.overlaps("mask", step.all) for step in plan.steps[1:]]
+    window = 2**63 - 1 if plan.window_ms is None else plan.window_ms
+    arguments = ", ".join([str(window), *(f"'{mode}'" for mode in modes)])
+    since = "1"
+    if plan.params.start_ms is not None:
+        since = f"ts >= {plan.binder.bind('Int64', plan.params.start_ms)}"
+    tail = f"""
+        SELECT unit, windowFunnel({arguments})(toUInt64(ts), {", ".join(conditions)}) AS result
+        FROM {events} WHERE unit != 0 AND {since} GROUP BY unit HAVING result > 0"""
+    return with_relations(relations, tail)
+
+
+def _by_greedy_fold(plan: Plan, greedy: Greedy) -> str:
+    relations, events = _events_of_units(plan)
+    fields = {"ts": "Int64", "seq": "UInt64", "event_id": "String", "mask": plan.mask_type}
+    if plan.has_entry_filters:
+        fields["passes"] = "UInt8"
+    event = f"Tuple({', '.join(f'{name} {kind}' for name, kind in fields.items())})"
+    relations["histories"] = f"""
+        SELECT unit, arraySort(groupArray(CAST(({", ".join(fields)}), '{event}'))) AS history
+        FROM {events} WHERE unit != 0 GROUP BY unit"""
+    # Each name is defined in a separate subquery, as in the general fold.
+    folded = f"""
+        SELECT unit, history, {_entry(plan, greedy.entries)} AS event_1,
+               event_1.ts AS entry_ts, {plan.window_end("entry_ts")} AS window_end,
+               if(event_1.seq = {UNUSABLE}, 0, event_1.seq + 1) AS least_1
+        FROM histories"""
+    for k, step in enumerate(plan.steps[1:], start=2):
+        conditions = [
+            f"event_{k - 1}.ts != 0",
+            plan.overlaps("x.mask", step.all),
+            "x.ts <= window_end",
+            _follows(plan, greedy.within_ms, f"event_{k - 1}"),
+            f"x.seq >= least_{k - 1}",
+        ]
+        next_number = f"if(event_{k}.seq = {UNUSABLE}, least_{k - 1}, event_{k}.seq + 1)"
+        folded = f"""
+        SELECT *, {next_number} AS least_{k}
+        FROM (SELECT *, arrayFirst(x -> {" AND ".join(conditions)}, history) AS event_{k}
+              FROM ({folded}))"""
+    n = len(plan.steps)
+    reached = " + ".join(f"(event_{k}.ts != 0)" for k in range(1, n + 1))
+    folded = f"""
+        SELECT unit, entry_ts, event_1.event_id AS entry_id, toUInt8({reached}) AS reached,
+               if(event_{n}.ts = 0, window_end, greatest(event_{n}.ts, entry_ts)) AS end_ts
+        FROM ({folded}) WHERE entry_ts != 0"""
+    if greedy.entries is Entries.FIRST_EVER:
+        folded = f"SELECT * FROM ({folded}) WHERE {plan.in_period('entry_ts')}"
+    if greedy.entries in (Entries.EVERY, Entries.EVERY_IN_PERIOD):
+        return with_relations(relations, _runs(plan, folded))
+    tail = f"SELECT unit, max(reached) AS result FROM ({folded}) GROUP BY unit"
+    return with_relations(relations, tail)
+
+
+def _entry(plan: Plan, entries: Entries) -> str:
+    """Return the event that enters a unit, or a row for each of several; one at 0 for none."""
+    starts = plan.overlaps("x.mask", plan.entry_bits) + plan.may_enter("x.")
+    if entries not in (Entries.FIRST_EVER, Entries.EVERY):
+        starts += f" AND {plan.in_period('x.ts')}"
+    if entries in (Entries.FIRST, Entries.FIRST_EVER):
+        return f"arrayFirst(x -> {starts}, history)"
+    limit = f"greatest(1, intDiv({MAX_COMPARISONS}, length(history)))"
+    return f"arrayJoin(arraySlice(arrayFilter(x -> {starts}, history), 1, {limit}))"
+
+
+def _follows(plan: Plan, within_ms: int | None, last: str) -> str:
+    """Whether `x` may follow the event of the step before."""
+    if within_ms is not None:
+        return f"x.ts >= {last}.ts - {within_ms}"
+    are_numbered = f"x.seq != {UNUSABLE} AND {last}.seq != {UNUSABLE}"
+    follows = f"{are_numbered} AND x.seq > {last}.seq"
+    if plan.definition.in_step_order:
+        follows = f"NOT ({are_numbered}) OR x.seq > {last}.seq"
+    return f"(x.ts > {last}.ts OR (x.ts = {last}.ts AND ({follows})))"
+
+
+def _runs(plan: Plan, folded: str) -> str:
+    """Select the runs among possible runs: each begins after the end of the one before."""
+    state = "Tuple(end Int64, chosen Array(UInt8))"
+    opens = "ts > s.end"
+    step = f"tuple(if({opens}, end, s.end), arrayPushBack(s.chosen, {opens}))"
+    chosen = f"""arrayFold((s, ts, end) -> CAST({step}, '{state}'), found.1, found.3,
+                       CAST(({NO_END}, []), '{state}')).chosen"""
+    return f"""
+        SELECT sipHash64(unit, run.2) AS unit, run.4 AS result
+        FROM (
+            SELECT unit, arrayJoin(arrayFilter((run, chosen) -> chosen, found, {chosen})) AS run
+            FROM (
+                SELECT unit,
+                       arraySort(groupArray((entry_ts, entry_id, end_ts, reached))) AS found
+                FROM ({folded}) GROUP BY unit))
+        WHERE {plan.in_period("run.1")}"""
