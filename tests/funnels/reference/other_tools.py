@@ -14,10 +14,12 @@ The rules leave these choices:
  4. Equal times of PostHog: events of one time may serve the steps in any order of arrival. With a
     tolerance, so may events that many milliseconds apart, each compared with the step before it.
  5. Equal seconds of Amplitude: the time of every event, and with it the window, is cut to seconds.
-    The period is not: it looks at the time that was sent.
+    The period is not: it looks at the time that was sent. Events of one second that match the same
+    steps count as one, as in the story of two equal events.
  6. Two seconds of Mixpanel: exactly 2,000 ms are within. Each step is compared with the step before
     it, so several steps can go back further. The entry is the first one in the period; later steps
-    may lie before the period. The earliest fitting event serves a step.
+    may lie before the period. The earliest fitting event serves a step. With optimized re-entry the
+    latest of the entries that lead furthest counts.
  7. Window of Mixpanel: it begins at the entry; an event up to two seconds before it is inside.
  8. Totals of Mixpanel: a run ends with its completion, its exclusion or its window, and the next
     one begins with the first entry after that. Runs before the period do not matter.
@@ -38,6 +40,9 @@ The rules leave these choices:
     events of the unit. With `strict_once` the choice of events is free, as for choice 3.
 16. Reasons: a unit that a tool does not count, and one that did not enter, have reached 0 steps.
     Excluded units differ from others in their outcome also where their steps are equal.
+17. A single rule of a tool, applied to Penstock's own: `within` keeps the rule of sequence numbers
+    that do not rise, but not their order at equal times. One event for every step is the engine's
+    function, which has no numbers, and for an attempt no first entry: it is tried only without.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -71,7 +76,8 @@ class Question:
     """A funnel and a period.
 
     steps: for each step, the names of its events. excluded: names of the exclusions after a step,
-    by its number. of_attempts: whether the unit is an attempt, for Penstock's own rules.
+    by its number. of_attempts, every_run, has_numbers: whether the unit is an attempt, a run of a
+    visitor, and whether the funnel has a sequence property, for Penstock's own rules.
     """
 
     steps: Sequence[Collection[str]]
@@ -83,6 +89,7 @@ class Question:
     any_order: bool = False
     of_attempts: bool = False
     every_run: bool = False
+    has_numbers: bool = False
 
     @property
     def has_shared_events(self) -> bool:
@@ -266,7 +273,8 @@ def amplitude(question: Question, events: Iterable[Event], grain_ms: int = SECON
     def cut(event: Event) -> Event:
         return replace(event, at_ms=event.at_ms // grain_ms * grain_ms)
 
-    own, entries = list(map(cut, own)), list(map(cut, entries))
+    own, entries = one_per_time(question, map(cut, own)), list(map(cut, entries))
+    entries = [event for event in own if event in entries]
     is_free = nothing_between(own, lambda event: event.at_ms) if question.strict else None
     tries = chains(
         question,
@@ -280,12 +288,31 @@ def amplitude(question: Question, events: Iterable[Event], grain_ms: int = SECON
     return Result(len(chain), value=chain[0].value, took_ms=chain[-1].at_ms - chain[0].at_ms)
 
 
+def one_per_time(question: Question, events: Iterable[Event]) -> list[Event]:
+    """The events without those that have the time and the steps of an earlier one."""
+    first: dict[tuple[int, tuple[bool, ...]], Event] = {}
+    for event in events:
+        steps = tuple(question.matches(event, step) for step in range(len(question.steps)))
+        first.setdefault((event.at_ms, steps), event)
+    return list(first.values())
+
+
 # -- Mixpanel ------------------------------------------------------------------------------------
 
 
-def mixpanel(question: Question, events: Iterable[Event]) -> Result:
-    """Uniques: the first entry in the period."""
-    return next(mixpanel_totals(question, events), NOTHING)
+def mixpanel(question: Question, events: Iterable[Event], *, optimized: bool = False) -> Result:
+    """Uniques: the first entry in the period; optimized: the one that leads furthest."""
+    if not optimized:
+        return next(mixpanel_totals(question, events), NOTHING)
+    own = numbered(events)
+    entries = (
+        entry for entry in own if question.matches(entry, 0) and question.begins(entry.at_ms)
+    )
+    tries = (
+        next(mixpanel_totals(replace(question, start_ms=entry.at_ms), own), NOTHING)
+        for entry in entries
+    )
+    return max(tries, key=lambda each: (each.reached, -(each.took_ms or 0)), default=NOTHING)
 
 
 def mixpanel_by_value(question: Question, events: Sequence[Event]) -> dict[str | None, int]:
@@ -300,7 +327,7 @@ def mixpanel_by_value(question: Question, events: Sequence[Event]) -> dict[str |
 
 def mixpanel_totals(question: Question, events: Iterable[Event]) -> Iterator[Result]:
     """Every run that begins in the period."""
-    own = numbered(events)
+    own = [replace(event, number=None) for event in numbered(events)]
     if question.strict:
         raise NotKnown("strict order")
     if question.has_shared_events:
@@ -346,6 +373,7 @@ def mixpanel_run(question: Question, events: Sequence[Event], entry: Event) -> C
             for event in events
             if question.matches(event, len(chain))
             and event not in chain
+            and is_fresh(event, chain)
             and event.at_ms >= chain[-1].at_ms - MIXPANEL_TOLERANCE_MS
             and not question.is_late(entry.at_ms, event.at_ms)
         )
@@ -354,6 +382,12 @@ def mixpanel_run(question: Question, events: Sequence[Event], entry: Event) -> C
             break
         chain = (*chain, event)
     return chain
+
+
+def is_fresh(event: Event, chain: Chain) -> bool:
+    """Whether the event's number, if any, is above the last one that counted."""
+    numbers = [each.number for each in chain if each.number is not None]
+    return event.number is None or not numbers or event.number > numbers[-1]
 
 
 def has_equal_exclusion(question: Question, events: Sequence[Event]) -> bool:
@@ -376,7 +410,7 @@ def window_funnel(
     own = [event for event in numbered(events) if question.begins(event.at_ms)]
     own = [replace(event, at_ms=event.at_ms // unit_ms) for event in own]
     window = None if question.window_ms is None else question.window_ms // unit_ms
-    question = replace(question, window_ms=window)
+    question = replace(question, window_ms=window, start_ms=None, end_ms=None)
     if "strict_once" in modes:
         tries = chains(
             question,
@@ -400,7 +434,11 @@ def longest_level(question: Question, events: Sequence[Event], modes: Sequence[s
     rows = sorted(
         (event.at_ms, step)
         for event in events
-        for step in [step for step in range(steps) if question.matches(event, step)]
+        for step in [
+            step
+            for step in range(steps)
+            if question.matches(event, step) and (step or question.begins(event.at_ms))
+        ]
         or ([-1] if "strict_order" in modes else [])
     )
     begun: list[tuple[int, int] | None] = [None] * steps  # Time of the entry, and of the step.
@@ -425,11 +463,11 @@ def longest_level(question: Question, events: Sequence[Event], modes: Sequence[s
 # -- Penstock with other switches ----------------------------------------------------------------
 
 
-def own_result(question: Question, events: Iterable[Event], **switches: str) -> Result:
-    """What Penstock's own rules say, with some of them replaced.
+def own_result(question: Question, events: Iterable[Event], **switches: str) -> Result | None:
+    """What Penstock's own rules say, with some of them replaced. None if they cannot be combined.
 
-    switches: `ties` (`inStepOrder`, `second`, `within`), `afterEnd` (`cut`), `numbers` (`ignored`)
-    and `entries` (`first`, `best`).
+    switches: `ties` (`inStepOrder`, `second`, `within`), `afterEnd` (`cut`), `numbers`
+    (`ignored`), `entries` (`first`, `best`) and `oneEvent` (`onePerTime`, `every`).
     """
     own = numbered(events)
     if switches.get("afterEnd") == "cut" and question.end_ms is not None:
@@ -437,13 +475,19 @@ def own_result(question: Question, events: Iterable[Event], **switches: str) -> 
     if switches.get("numbers") == "ignored":
         own = [replace(event, number=None) for event in own]
     ties, entries = switches.get("ties", "proven"), switches.get("entries")
+    is_first = question.of_attempts and entries is None
+    if switches.get("oneEvent") == "every":
+        if is_first or (question.has_numbers and "numbers" not in switches):
+            return None
+        start_ms = question.start_ms
+        own = [event for event in own if start_ms is None or event.at_ms >= start_ms]
+        modes = ["strict_increase"] if ties == "proven" else []
+        return Result(longest_level(question, own, modes))
     if ties == "within":
         runs = [mixpanel_run(question, own, entry) for entry in own if question.matches(entry, 0)]
-        inside = [run for run in runs if question.begins(run[0].at_ms)]
-        if entries == "first" or question.of_attempts:
-            inside = inside[:1]
-        return Result(max(map(len, inside), default=0))
-    counted = counted_runs(question, own, ties, entries)
+        runs = [run for run in (runs[:1] if is_first else runs) if question.begins(run[0].at_ms)]
+        return Result(max(map(len, runs[:1] if entries == "first" else runs), default=0))
+    counted = counted_runs(question, own, switches)
     if entries == "first":
         counted = counted[:1]
     best = counted_run(iter(counted), None, None)
@@ -454,12 +498,19 @@ def own_result(question: Question, events: Iterable[Event], **switches: str) -> 
 
 
 def counted_runs(
-    question: Question, events: Sequence[Event], ties: str, entries: str | None
+    question: Question, events: Sequence[Event], switches: Mapping[str, str]
 ) -> list[Run]:
     """The runs of the period, in order of entry."""
-    funnel = funnel_of(question, ties, enters_once=question.of_attempts and entries is None)
+    ties = switches.get("ties", "proven")
+    funnel = funnel_of(
+        question, ties, enters_once=question.of_attempts and "entries" not in switches
+    )
     sent_ms = {str(event.key): event.at_ms for event in events}
-    read = [unit_event(question, event, ties) for event in events]
+    if ties == "second":
+        events = [replace(each, at_ms=each.at_ms // SECOND_MS * SECOND_MS) for each in events]
+    if switches.get("oneEvent") == "onePerTime":
+        events = one_per_time(question, events)
+    read = [unit_event(question, event) for event in events]
     runs = runs_in_any_order if question.any_order else all_runs
     return [run for run in runs(funnel, read) if question.begins(sent_ms[run.entry.id])]
 
@@ -481,7 +532,7 @@ def funnel_of(question: Question, ties: str, *, enters_once: bool) -> Funnel:
     )
 
 
-def unit_event(question: Question, event: Event, ties: str) -> UnitEvent:
+def unit_event(question: Question, event: Event) -> UnitEvent:
     names: list[Collection[str]] = []
     for step, step_names in enumerate(question.steps, 1):
         names.append(step_names)
@@ -489,7 +540,7 @@ def unit_event(question: Question, event: Event, ties: str) -> UnitEvent:
             names.append(question.excluded[step])
     return UnitEvent(
         id=str(event.key),
-        at_ms=event.at_ms // SECOND_MS * SECOND_MS if ties == "second" else event.at_ms,
+        at_ms=event.at_ms,
         is_whole_second=False,
         number=event.number,
         is_invalid=False,
@@ -508,9 +559,15 @@ SWITCHES: Mapping[str, Mapping[str, str]] = {
         "ties": "inStepOrder",
         "afterEnd": "cut",
         "numbers": "ignored",
+        "oneEvent": "every",
     },
     "posthog": {"entries": "best", "ties": "inStepOrder", "afterEnd": "cut", "numbers": "ignored"},
-    "amplitude": {"entries": "best", "ties": "second", "numbers": "ignored"},
+    "amplitude": {
+        "entries": "best",
+        "ties": "second",
+        "numbers": "ignored",
+        "oneEvent": "onePerTime",
+    },
     "mixpanel": {"entries": "first", "ties": "within", "numbers": "ignored"},
 }
 """The rules in which each tool may differ from Penstock's, with their values there."""
@@ -529,16 +586,16 @@ def reasons(question: Question, events: Sequence[Event], tool: str) -> list[tupl
     results are equal.
     """
     theirs = TOOLS[tool](question, events).decision
-    if own_result(question, events).decision == theirs:
-        return None
     switches = SWITCHES[tool]
+
+    def decided(names: Iterable[str]) -> tuple[int, bool] | None:
+        result = own_result(question, events, **{name: switches[name] for name in names})
+        return result and result.decision
+
+    if decided(()) == theirs:
+        return None
     for size in (1, 2):
-        found = [
-            names
-            for names in combinations(switches, size)
-            if own_result(question, events, **{name: switches[name] for name in names}).decision
-            == theirs
-        ]
+        found = [names for names in combinations(switches, size) if decided(names) == theirs]
         if found:
             return found
     return []
