@@ -202,46 +202,50 @@ def counts(tool: Callable[..., Any], asked: Question, stories: Sequence[str]) ->
     return [sum(each >= step for each in results) for step in range(1, len(asked.steps) + 1)]
 
 
+POSTHOG_IN_ORDER: Sequence[tuple[str, str, Sequence[str], Sequence[int]]] = [
+    (
+        "events",
+        "S P M",
+        ["0/S", "0/S 1/P", "0/S 1/P 2/M", "0/M", "0/P 1/S 2/M"],
+        [4, 2, 1],
+    ),
+    ("order", "S M", ["0/S", "0/S", "1/S 2/M", "0/M", "0/M 1/S"], [4, 1]),
+    (
+        "any event",
+        "S|M S|M S|M",
+        ["0/S", "0/S 1/M", "0/S 1/M", "0/M", "0/M 1/S 2/M"],
+        [5, 3, 1],
+    ),
+    ("skipped step", "S P M", ["0/S 1/M"], [1, 0, 0]),
+    (
+        "repeated steps",
+        "S P P P P",
+        [
+            "0/P 1/S",
+            "0/S 1/P",
+            "0/P 1/S 2/x 3/P",
+            "0/x 1/P 2/x 3/P 4/S 5/P",
+            "0/S 1/P 2/x 3/P 4/P 5/P",
+            "0/P 1/x 2/P 3/P 4/P",
+        ],
+        [5, 4, 1, 1, 1],
+    ),
+    ("the same step twice", "S S", ["0/S 1/S", "0/S"], [2, 1]),
+    ("equal times", "S P", ["0/S 0/P", "0/S"], [2, 1]),
+    (
+        "ten steps at one time",
+        "a b b c c d b c d a",
+        ["0/a 0/b 0/b 0/c 0/c 0/d 0/b 0/c 0/d 0/a"],
+        [1] * 10,
+    ),
+    ("many events of one time", "a b c", [" ".join(["0/a"] * 8 + ["0/b", "0/c"])], [1, 1, 1]),
+]
+"""Name, steps, stories, and the number of units that reach each step."""
+
+
 @pytest.mark.parametrize(
     ("name", "steps", "stories", "expected"),
-    [
-        (
-            "events",
-            "S P M",
-            ["0/S", "0/S 1/P", "0/S 1/P 2/M", "0/M", "0/P 1/S 2/M"],
-            [4, 2, 1],
-        ),
-        ("order", "S M", ["0/S", "0/S", "1/S 2/M", "0/M", "0/M 1/S"], [4, 1]),
-        (
-            "any event",
-            "S|M S|M S|M",
-            ["0/S", "0/S 1/M", "0/S 1/M", "0/M", "0/M 1/S 2/M"],
-            [5, 3, 1],
-        ),
-        ("skipped step", "S P M", ["0/S 1/M"], [1, 0, 0]),
-        (
-            "repeated steps",
-            "S P P P P",
-            [
-                "0/P 1/S",
-                "0/S 1/P",
-                "0/P 1/S 2/x 3/P",
-                "0/x 1/P 2/x 3/P 4/S 5/P",
-                "0/S 1/P 2/x 3/P 4/P 5/P",
-                "0/P 1/x 2/P 3/P 4/P",
-            ],
-            [5, 4, 1, 1, 1],
-        ),
-        ("the same step twice", "S S", ["0/S 1/S", "0/S"], [2, 1]),
-        ("equal times", "S P", ["0/S 0/P", "0/S"], [2, 1]),
-        (
-            "ten steps at one time",
-            "a b b c c d b c d a",
-            ["0/a 0/b 0/b 0/c 0/c 0/d 0/b 0/c 0/d 0/a"],
-            [1] * 10,
-        ),
-        ("many events of one time", "a b c", [" ".join(["0/a"] * 8 + ["0/b", "0/c"])], [1, 1, 1]),
-    ],
+    POSTHOG_IN_ORDER,
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_posthogs_cases_in_order(
@@ -388,35 +392,36 @@ ONE_TIME = "0/0 1/1 1/2 1/3 2/4"
 FAILURES = ["180/f 220/f 250/s", "100/f 250/f", "200/s 210/f 230/s"]
 
 
-@pytest.mark.parametrize(
-    ("steps", "window_s", "modes", "stories", "expected"),
-    [
-        ("1", 10_000, "", [EIGHT], [1]),
-        ("1 2", 10_000, "", [EIGHT], [2]),
-        ("1 2 3 8", 10_000, "", [EIGHT], [4]),
-        ("3 4 5 6 7", 2, "", [EIGHT], [3]),
-        ("3 4 5 6 7", 3, "", [EIGHT], [4]),
-        ("3 4 5 6 7", 4, "", [EIGHT], [5]),
-        ("1 8", 10_000, "", [EIGHT], [2]),
-        ("8 1", 10_000, "", [EIGHT], [1]),
-        (
-            "1|2|3|4|5|6|7 2|3|4|5|6|7|8 1|2|3|4|5|6 4|5|6|7|8",
-            4,
-            "",
-            [EIGHT],
-            [4],
-        ),
-        ("a b c", 86_400, "", LETTERS[:6], [3, 3, 3, 3, 3, 1]),
-        ("a b c", 86_400, "strict_order", LETTERS, [3, 1, 3, 3, 2, 1, 1]),
-        ("0 1 2 3 4", 10_000, "", [ONE_TIME], [5]),
-        ("0 1 2 3 4", 10_000, "strict_increase", [ONE_TIME], [2]),
-        ("4 4 4", 10_000, "", [ONE_TIME], [3]),
-        ("4 4 4", 10_000, "strict_once", [ONE_TIME], [1]),
-        ("4 4 4", 10_000, "strict_increase", [ONE_TIME], [1]),
-        ("f f s", 200, "strict_once", FAILURES, [3, 2, 1]),
-        ("f f s", 200, "strict_once strict_increase", FAILURES, [3, 2, 1]),
-    ],
-)
+CLICKHOUSE: Sequence[tuple[str, int, str, Sequence[str], Sequence[int]]] = [
+    ("1", 10_000, "", [EIGHT], [1]),
+    ("1 2", 10_000, "", [EIGHT], [2]),
+    ("1 2 3 8", 10_000, "", [EIGHT], [4]),
+    ("3 4 5 6 7", 2, "", [EIGHT], [3]),
+    ("3 4 5 6 7", 3, "", [EIGHT], [4]),
+    ("3 4 5 6 7", 4, "", [EIGHT], [5]),
+    ("1 8", 10_000, "", [EIGHT], [2]),
+    ("8 1", 10_000, "", [EIGHT], [1]),
+    (
+        "1|2|3|4|5|6|7 2|3|4|5|6|7|8 1|2|3|4|5|6 4|5|6|7|8",
+        4,
+        "",
+        [EIGHT],
+        [4],
+    ),
+    ("a b c", 86_400, "", LETTERS[:6], [3, 3, 3, 3, 3, 1]),
+    ("a b c", 86_400, "strict_order", LETTERS, [3, 1, 3, 3, 2, 1, 1]),
+    ("0 1 2 3 4", 10_000, "", [ONE_TIME], [5]),
+    ("0 1 2 3 4", 10_000, "strict_increase", [ONE_TIME], [2]),
+    ("4 4 4", 10_000, "", [ONE_TIME], [3]),
+    ("4 4 4", 10_000, "strict_once", [ONE_TIME], [1]),
+    ("4 4 4", 10_000, "strict_increase", [ONE_TIME], [1]),
+    ("f f s", 200, "strict_once", FAILURES, [3, 2, 1]),
+    ("f f s", 200, "strict_once strict_increase", FAILURES, [3, 2, 1]),
+]
+"""Steps, window in seconds, modes, stories, and the step that each unit reaches."""
+
+
+@pytest.mark.parametrize(("steps", "window_s", "modes", "stories", "expected"), CLICKHOUSE)
 def test_clickhouses_cases(
     steps: str, window_s: int, modes: str, stories: Sequence[str], expected: Sequence[int]
 ) -> None:
