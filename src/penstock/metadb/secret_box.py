@@ -24,6 +24,7 @@ from penstock.metadb.tables import (
     alert_channels,
     identity_secrets,
     provider_secrets,
+    receipt_keys,
     second_factors,
     webhook_secrets,
 )
@@ -42,6 +43,8 @@ _SEALED_COLUMNS: tuple[Column[str], ...] = (
     second_factors.c.secret,
     alert_channels.c.secret,
     webhook_secrets.c.secret,
+    receipt_keys.c.private_key,
+    receipt_keys.c.sums_key,
 )
 """All columns with sealed texts. Each of their tables has a column `id`."""
 
