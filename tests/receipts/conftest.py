@@ -37,8 +37,9 @@ class Keeping:
         self.funnel = scene.funnel("A", "B", name="Checkout", conversionWindowSeconds=3600)
         self.period = {"startAt": scene.at(-DAY_S), "endAt": scene.at((PERIOD_DAYS - 1) * DAY_S)}
 
-    def keep(self, funnel: str | None = None, **more: str) -> Json:
-        form = {"funnelId": funnel or self.funnel, "parameters": {**self.period, **more}}
+    def keep(self, name: str = "Checkout", **more: str) -> Json:
+        parameters = {**self.period, **more}
+        form = {"funnelId": self.funnel, "name": name, "parameters": parameters}
         return create(self.client, "/api/receipts", form)
 
     def open(self, receipt: Json) -> Json:

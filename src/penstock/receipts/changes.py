@@ -9,6 +9,7 @@ from pydantic import MISSING
 from penstock import __version__
 from penstock.base.clock import parse_time
 from penstock.base.rates import percent
+from penstock.base.restores import Restore
 from penstock.base.wording import count_of, day_words, listed, utc_time
 from penstock.funnels.definitions.schema import SavedDefinition
 from penstock.funnels.queries.schema import GapRecord
@@ -126,14 +127,15 @@ def arrival_changes(rows: Sequence[Mapping[str, Any]], wording: Wording) -> Iter
 def visitor_changes(row: Mapping[str, Any]) -> Iterator[ReceiptChangeRecord]:
     """Yield the merges of visitors and changes of traits. row: see `changed_visitors`."""
     texts = {
-        "merged": (ChangeKind.MERGES, "{} {} merged into others"),
+        "merged": (ChangeKind.MERGES, "{} {} merged into {}"),
         "separated": (ChangeKind.SEPARATIONS, "{} {} separated again"),
         "traits": (ChangeKind.TRAITS, "the traits of {} changed"),
     }
     for name, (kind, text) in texts.items():
         if number := row[name]:
             visitors = count_of(number, "visitor")
-            yield change(kind, text.format(visitors, "was" if number == 1 else "were"), number)
+            was, others = ("was", "another") if number == 1 else ("were", "others")
+            yield change(kind, text.format(visitors, was, others), number)
 
 
 def content_changes(
@@ -175,15 +177,26 @@ def content_changes(
         )
         yield change(ChangeKind.UNKNOWN, text, more)
     if kept.merges != found.merges:
-        yield change(ChangeKind.ALTERED, "its merges of visitors are not stored as they were")
+        yield change(ChangeKind.ALTERED, "the merges that it counted are not stored as they were")
     if kept.traits != found.traits:
-        yield change(ChangeKind.ALTERED, "its traits are not stored as they were")
+        yield change(ChangeKind.ALTERED, "the traits that it counted are not stored as they were")
+
+
+def restore_changes(restored: Iterable[Restore], wording: Wording) -> Iterator[ReceiptChangeRecord]:
+    for each in restored:
+        if wording.is_later(each.at):
+            text = (
+                f"the service was restored on {wording.day(each.at)} from a backup of "
+                f"{utc_time(parse_time(each.backup_at))}"
+            )
+            yield change(ChangeKind.RESTORED, text)
 
 
 def version_changes(document: ReceiptDocument) -> Iterator[ReceiptChangeRecord]:
     if document.penstock != __version__:
         yield change(
-            ChangeKind.VERSION, f"Penstock {document.penstock} counted it, and {__version__} now"
+            ChangeKind.VERSION,
+            f"the version of Penstock changed ({document.penstock}, now {__version__})",
         )
 
 

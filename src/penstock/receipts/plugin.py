@@ -30,6 +30,7 @@ def build(core: Core, accounts: AccountsRoom, funnels: FunnelsRoom, box: SecretB
             accounts.website_service,
             keys,
             core.clock,
+            folder=core.settings.data,
             base_url=core.settings.base_url,
             wait_s=core.settings.limits.receipt_wait_s,
         ),

@@ -6,13 +6,16 @@ from penstock.accounts.model import Caller
 from penstock.base.clock import iso
 from penstock.base.paging import Listing
 from penstock.http.answers import answer
+from penstock.http.bodies import DEFAULT_BODY_BYTES
 from penstock.http.handlers import route
+from penstock.http.scopes import KeyScope
 from penstock.jobs.cancellable import slow_route
 from penstock.receipts.keys import ReceiptKeys
 from penstock.receipts.schema import (
     NewReceipt,
     OpenedReceiptRecord,
     ReceiptFile,
+    ReceiptFileIn,
     ReceiptKeyRecord,
     ReceiptKeysRecord,
     ReceiptRecord,
@@ -46,6 +49,22 @@ def list_receipts(
 def open_receipt(caller: Caller, receipts: ReceiptService, receipt_id: str) -> OpenedReceiptRecord:
     """Says whether the number is still the same, and if not, what changed it."""
     return receipts.open(caller.workspace_id, receipt_id)
+
+
+@slow_route(
+    "POST",
+    "/api/receipts/open",
+    "Open the file of a receipt",
+    status=200,
+    scopes=(KeyScope.READ,),
+    max_bytes=DEFAULT_BODY_BYTES,
+    tag="receipts",
+)
+def open_receipt_file(
+    caller: Caller, receipts: ReceiptService, file: ReceiptFileIn
+) -> OpenedReceiptRecord:
+    """Verifies a file and opens its receipt, also if this service does not have it any more."""
+    return receipts.open_file(caller.workspace_id, file)
 
 
 @route("GET", "/api/receipts/{receipt_id:str}/file", "File of a receipt", tag="receipts")
@@ -87,6 +106,7 @@ ROUTES = (
     make_receipt,
     list_receipts,
     open_receipt,
+    open_receipt_file,
     read_receipt_file,
     revoke_receipt,
     read_receipt_keys,

@@ -154,10 +154,18 @@ class ReceiptFile(Record):
 
     algorithm: str
     key_id: str
-    receipt: dict[str, Any]
-    """A `ReceiptDocument`."""
+    receipt: ReceiptDocument
     signature: str
     """Of the canonical JSON of `receipt`, in base64."""
+
+
+class ReceiptFileIn(Input):
+    """The file of a receipt, unchanged."""
+
+    algorithm: str
+    key_id: str
+    receipt: dict[str, Any]
+    signature: str
 
 
 class ReceiptRecord(Record):
@@ -168,8 +176,10 @@ class ReceiptRecord(Record):
     url: str
     funnel_id: str
     created_at: Iso
-    created_by: str
-    """Email address of the member or name of the API key that created it."""
+    created_by: str | None
+    """Email address of the member or name of the API key that created it; null for a file whose
+    receipt this service does not have.
+    """
     at: Iso
     period: PeriodRecord
     timezone: str

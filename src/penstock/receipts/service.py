@@ -5,7 +5,9 @@ query, and stop when their request is stopped.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
+from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
@@ -26,8 +28,9 @@ from penstock.base.errors import (
     Unauthorized,
     Unavailable,
 )
-from penstock.base.ids import WebsiteId, WorkspaceId, first_id, new_id
+from penstock.base.ids import WorkspaceId, first_id, new_id
 from penstock.base.paging import Listing, Page
+from penstock.base.restores import restores
 from penstock.funnels.internal_traffic.service import InternalTrafficService
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
@@ -35,7 +38,7 @@ from penstock.funnels.results.schema import SELECTION, ReportQuery, ResultsQuery
 from penstock.funnels.results.service import report_of
 from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.statements.content_sums import arrivals, changed_visitors
-from penstock.funnels.statements.query import Known
+from penstock.funnels.statements.query import LARGEST_NUMBER, Known
 from penstock.http.schema import faults_of
 from penstock.metadb.database import Database
 from penstock.metadb.named import check_number
@@ -47,12 +50,13 @@ from penstock.receipts.changes import (
     change,
     content_changes,
     definition_changes,
+    restore_changes,
     sentences_of,
     version_changes,
     visitor_changes,
     website_changes,
 )
-from penstock.receipts.keys import ReceiptKeys
+from penstock.receipts.keys import ReceiptKeys, SigningKey
 from penstock.receipts.model import FORMAT, MAX_RECEIPTS
 from penstock.receipts.schema import (
     ChangeKind,
@@ -65,9 +69,18 @@ from penstock.receipts.schema import (
     ReceiptChangeRecord,
     ReceiptDocument,
     ReceiptFile,
+    ReceiptFileIn,
     ReceiptRecord,
+    SumsRecord,
 )
-from penstock.receipts.signatures import ALGORITHM, canonical_json, sign
+from penstock.receipts.signatures import (
+    ALGORITHM,
+    NotVerified,
+    canonical_json,
+    is_signed,
+    sign,
+    verified_receipt,
+)
 from penstock.receipts.sums import kept_figures, known_at, plan_of, read_sums, uses_of
 from penstock.warehouse.work import current_work
 
@@ -93,9 +106,11 @@ class ReceiptService:
         clock: Clock,
         *,
         base_url: str,
+        folder: Path,
         wait_s: float,
     ) -> None:
-        """wait_s: see `Limits.receipt_wait_s`."""
+        """folder: the data folder. wait_s: see `Limits.receipt_wait_s`."""
+        self._folder = folder
         self._database, self._clock, self._keys = database, clock, keys
         self._runner, self._funnels, self._websites = runner, funnels, websites
         self._internal_traffic = internal_traffic
@@ -205,12 +220,49 @@ class ReceiptService:
         `FunnelQueryRunner.fetch`.
         """
         row = self._row(workspace_id, receipt_id)
+        key = self._key(row.key_id)
+        if not is_signed(key.public, row.document, row.signature):
+            raise _forged("The signature does not fit: the receipt was changed in the database.")
         document = ReceiptDocument.model_validate_json(row.document)
-        return self._compare(workspace_id, document, _record_of(document, row._asdict()))
+        return self._compare(workspace_id, document, _record_of(document, row._asdict()), key)
+
+    def open_file(self, workspace_id: WorkspaceId, file: ReceiptFileIn) -> OpenedReceiptRecord:
+        """Compare a receipt in a file with what is stored now, also if it was revoked, or if the
+        service was restored from a backup that does not have it.
+
+        Raises Invalid for a file that no key of this service has signed, and the same errors as
+        `open`.
+        """
+        keys = {key.id: key.public for key in self._keys.all()}
+        try:
+            receipt = verified_receipt(file.model_dump(by_alias=True), keys)
+        except NotVerified as error:
+            raise _forged(str(error)) from None
+        document = ReceiptDocument.model_validate(receipt)
+        with self._database.read() as db:
+            row = store.read(db, workspace_id, document.id)
+        columns = {"key_id": file.key_id, "created_at": document.at, "created_by": None}
+        record = _record_of(document, columns if row is None else row._asdict())
+        unknown = [
+            change(
+                ChangeKind.RESTORED,
+                "this service no longer has the receipt: it was revoked, or the service was "
+                "restored from a backup that was made before it",
+            )
+        ]
+        return self._compare(
+            workspace_id, document, record, self._key(file.key_id), unknown if row is None else []
+        )
 
     def _compare(
-        self, workspace_id: WorkspaceId, document: ReceiptDocument, record: ReceiptRecord
+        self,
+        workspace_id: WorkspaceId,
+        document: ReceiptDocument,
+        record: ReceiptRecord,
+        key: SigningKey,
+        noticed: Sequence[ReceiptChangeRecord] = (),
     ) -> OpenedReceiptRecord:
+        """noticed: changes that were noticed before."""
         funnel_id, question, kept = document.funnel.id, document.question, document.sums
         try:
             now = self._prepare(workspace_id, funnel_id, question)
@@ -218,16 +270,13 @@ class ReceiptService:
             then = self._prepare(workspace_id, funnel_id, {**question, "asOf": document.at})
         except (Conflict, Invalid, Malformed, NotFound, Unauthorized) as error:
             text = f"its question can no longer be answered: {error.detail.removesuffix('.')}"
-            return _opened(document, record, [change(ChangeKind.REFUSED, text)])
+            return _opened(document, record, [*noticed, change(ChangeKind.REFUSED, text)])
         at_ms, wording = parse_time(document.at), Wording(document, self._clock())
         known = Known(at_ms, first_id("imp", at_ms + 1), kept.newest_merge, kept.newest_traits)
-        website_ids = tuple(WebsiteId(each.id) for each in document.websites)
+        kept_ids = {each.id for each in document.websites}
+        website_ids = tuple(each for each in current if each in kept_ids)
         now, then = (each.with_params(website_ids=website_ids) for each in (now, then))
-        counted = then.with_params(known=known)
-        key = self._keys.find(record.key_id)
-        if key is None:
-            raise _unknown_key()
-        found = read_sums(self._runner, counted, key.hash_key(document.id))
+        found, counted = self._read_sums(then, kept, known, key.hash_key(document.id))
         _, definition = self._funnels.definition_at(workspace_id, funnel_id, now.revision)
         uses = uses_of(now, self._internal_traffic.get(workspace_id).revision)
         arrived = self._runner.fetch_events(now, arrivals(plan_of(now), known)).rows
@@ -240,6 +289,8 @@ class ReceiptService:
             *changed,
             *website_changes(document, current),
             *defined,
+            *noticed,
+            *restore_changes(restores(self._folder), wording),
             *version_changes(document),
         ]
         again = None
@@ -269,6 +320,38 @@ class ReceiptService:
             if name is None:
                 raise _no_receipt()
             audit.record(db, actor, Action.RECEIPT_REVOKED, f"{receipt_id} {name}", self._clock())
+
+    def _read_sums(
+        self, then: QueryContext, kept: SumsRecord, known: Known, key: tuple[int, int]
+    ) -> tuple[SumsRecord, QueryContext]:
+        """Return the sums of what a receipt knew, and the query that reads it.
+
+        The event store forgets the earlier versions of merges and traits. If they are missing, the
+        newest ones may still be the same.
+        """
+        counted = then.with_params(known=known)
+        found = read_sums(self._runner, counted, key)
+        if found.merges == kept.merges and found.traits == kept.traits:
+            return found, counted
+        newest = replace(
+            known,
+            merge=known.merge if found.merges == kept.merges else LARGEST_NUMBER,
+            traits=known.traits if found.traits == kept.traits else LARGEST_NUMBER,
+        )
+        other = then.with_params(known=newest)
+        again = read_sums(self._runner, other, key)
+        is_same = again.merges == kept.merges and again.traits == kept.traits
+        return (again, other) if is_same else (found, counted)
+
+    def _key(self, key_id: str) -> SigningKey:
+        key = self._keys.find(key_id)
+        if key is None:
+            raise Conflict(
+                "This service does not have the key of this receipt, so it cannot compute its "
+                "sums.",
+                code="receipt_key_unknown",
+            )
+        return key
 
     def _row(self, workspace_id: WorkspaceId, receipt_id: str) -> Any:
         with self._database.read() as db:
@@ -342,11 +425,8 @@ def _question_hash(question: Mapping[str, str]) -> str:
     return sha256(canonical_json(question).encode()).hexdigest()
 
 
-def _unknown_key() -> Conflict:
-    return Conflict(
-        "This service does not have the key of this receipt, so it cannot compute its sums.",
-        code="receipt_key_unknown",
-    )
+def _forged(reason: str) -> Invalid:
+    return Invalid([Fault("receipt", "not_verified", reason)])
 
 
 def _no_receipt() -> NotFound:

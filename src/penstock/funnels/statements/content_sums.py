@@ -104,13 +104,16 @@ def arrivals(plan: Plan, known: Known) -> Statement:
 def changed_visitors(plan: Plan, known: Known) -> Statement:
     """Count the visitors of the plan's events whose merges or used traits changed afterwards.
 
+    Traits whose earlier values are lost count as changed.
+
     Columns: merged, separated, traits.
     """
     merge = plan.binder.bind("UInt64", known.merge)
     version = plan.binder.bind("UInt64", known.traits)
     traits = "0"
     if plan.definition.read_traits:
-        traits = f"(SELECT countIf(newest > {version}) FROM ({_used_traits(plan)}))"
+        earlier = f"version <= {version}"
+        traits = f"(SELECT countIf(texts != earlier) FROM ({_used_traits(plan, earlier)}))"
     return Statement(
         f"""
         SELECT countIf(newest > {merge} AND canonical_id != visitor_id) AS merged,
@@ -173,13 +176,16 @@ def _merges(plan: Plan) -> str:
         GROUP BY scope_id, visitor_key, visitor_id"""
 
 
-def _used_traits(plan: Plan) -> str:
-    """Select the traits that the funnel reads of each visitor who has an event in the span."""
+def _used_traits(plan: Plan, condition: str = "1") -> str:
+    """Select the traits that the funnel reads of each visitor who has an event in the span, and as
+    `earlier` those that meet a condition.
+    """
     scopes = plan.binder.bind("Array(String)", list(plan.params.scope_ids))
     names = plan.binder.bind("Array(String)", plan.definition.read_traits)
+    used = f"mapFilter((name, text) -> name IN {names}, texts)"
     return f"""
-        SELECT visitor_id, max(version) AS newest,
-               argMax(mapFilter((name, text) -> name IN {names}, texts), version) AS texts
+        SELECT visitor_id, argMax({used}, version) AS texts,
+               argMaxIf({used}, version, {condition}) AS earlier
         FROM visitor_traits
         WHERE scope_id IN {scopes}{known_traits(plan)} AND visitor_key IN (
             SELECT {visitor_key(plan)} FROM {event_source(plan)}
