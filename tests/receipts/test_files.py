@@ -3,8 +3,10 @@
 import json
 import os
 from copy import deepcopy
+from pathlib import Path
 
 import pytest
+from docsite.pages import blocks
 from sqlalchemy import update
 from typer.testing import CliRunner
 
@@ -16,6 +18,7 @@ from penstock.receipts.keys import ReceiptKeys
 from penstock.receipts.signatures import canonical_json, new_key_pair, sign
 from tests.answers import body_of, faults
 from tests.receipts.conftest import kinds
+from tests.records import create
 from tests.serving import Served, output_of, penstock
 from tests.tenant import join, new_browser
 
@@ -55,6 +58,18 @@ def test_a_file_is_verified_without_the_service(keeping, workspace, command, tmp
         assert f"The receipt {receipt['id']} is genuine: {key['keyId']} signed it." in output
         assert "Ünits: 60.0% of 20 settled visitors completed" in output
         assert receipt["url"] in output
+
+
+def test_the_examples_of_the_documentation_work(keeping, command, tmp_path, monkeypatch):
+    form, line = (block.text for block in blocks(Path("docs/receipts.md")))
+    form = json.loads(form) | {"funnelId": keeping.funnel}
+    receipt = create(keeping.client, "/api/receipts", form)
+    assert receipt["timezone"] == "Europe/Berlin"
+    monkeypatch.chdir(tmp_path)
+    saved(tmp_path / "receipt.json", keeping.file(receipt))
+    saved(tmp_path / "penstock-receipt-keys.json", body_of(keeping.client.get(KEYS)))
+    _, *arguments = line.split()
+    assert command(*arguments)[0] == 0
 
 
 def forged(file, change):
@@ -161,7 +176,7 @@ def test_a_restore_is_named_and_nothing_is_counted_again(tmp_path, command):
         funnel = {"name": "Shop", "conversionWindowSeconds": 3600, "steps": steps}
         form = {"funnelId": body_of(client.post("/api/funnels", json=funnel), 201)["id"]}
         send(client, "ann", "bob")
-        kept = body_of(client.post("/api/receipts", json=form), 201)
+        first = body_of(client.post("/api/receipts", json=form), 201)
         output_of(penstock("backup", str(copy), "--data", str(data)))
         send(client, "cid")
         receipt = body_of(client.post("/api/receipts", json=form), 201)
@@ -177,6 +192,6 @@ def test_a_restore_is_named_and_nothing_is_counted_again(tmp_path, command):
         assert opened["gone"] == {"events": 2, "units": 1}
         assert opened["recount"] is None
         assert "the service was restored on " in opened["sentences"][0]
-        assert body_of(client.get(f"/api/receipts/{kept['id']}"))["isUnchanged"]
+        assert body_of(client.get(f"/api/receipts/{first['id']}"))["isUnchanged"]
     code, output = command("rotate-receipt-key", "--data", restored)
     assert (code, "signs receipts from now on" in output) == (0, True)

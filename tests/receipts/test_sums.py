@@ -40,12 +40,12 @@ def test_the_sums_are_those_of_a_second_program(keeping, scene, services, wareho
     scene.track([scene.pageview(120, "/a?b=c", "visitor-2", title="T")])
     file = keeping.file(keeping.keep())
     key = services.receipt_keys.find(file["keyId"]).hash_key(file["receipt"]["id"])
-    found = {
+    listed = {
         parse_time(f"{each['day']}T00:00:00Z") // 86_400_000: (each["number"], int(each["sum"], 16))
         for each in file["receipt"]["sums"]["events"]
     }
-    assert sum(number for number, _ in found.values()) == 34
-    assert found == sums_of(scene, warehouse, key)
+    assert sum(number for number, _ in listed.values()) == 34
+    assert listed == sums_of(scene, warehouse, key)
 
 
 def test_the_same_events_have_other_sums_in_another_receipt(keeping):

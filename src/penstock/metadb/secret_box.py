@@ -1,4 +1,5 @@
-"""Encrypts secrets that the metadata DB must be able to return: signing secrets and second factors.
+"""Encrypts secrets that the metadata DB must be able to return: signing secrets, second
+factors and the keys of receipts.
 
 Passwords, sessions and API keys are stored as hashes instead. Uses Fernet: AES-128-CBC with
 HMAC-SHA256. Its package takes 7 MB of memory, so it is imported when the first secret is sealed or

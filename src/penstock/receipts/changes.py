@@ -15,9 +15,9 @@ from penstock.funnels.definitions.schema import SavedDefinition
 from penstock.funnels.queries.schema import GapRecord
 from penstock.receipts.schema import (
     ChangeKind,
-    KeptFiguresRecord,
     ReceiptChangeRecord,
     ReceiptDocument,
+    ReceiptFiguresRecord,
     SumsRecord,
     UseRecord,
 )
@@ -77,15 +77,15 @@ def definition_changes(
             ChangeKind.DEFINITION,
             f"the funnel's definition changed (revision {before}, now {revision})",
         )
-    kept = {(use.kind, use.id): use for use in document.uses}
+    earlier = {(use.kind, use.id): use for use in document.uses}
     current = {(use.kind, use.id): use for use in uses}
-    for key, use in {**kept, **current}.items():
+    for key, use in {**earlier, **current}.items():
         name = f"{_KINDS[use.kind]} {use.name}"
-        if key not in current or key not in kept:
-            verb = "is no longer" if key in kept else "is now"
+        if key not in current or key not in earlier:
+            verb = "is no longer" if key in earlier else "is now"
             yield change(ChangeKind.DEFINITION, f"{name} {verb} part of the question")
-        elif kept[key].revision != use.revision:
-            revisions = f" (revision {kept[key].revision}, now {use.revision})"
+        elif earlier[key].revision != use.revision:
+            revisions = f" (revision {earlier[key].revision}, now {use.revision})"
             yield change(
                 ChangeKind.DEFINITION,
                 f"{name} changed{'' if use.kind == 'cohort' else revisions}",
@@ -94,8 +94,8 @@ def definition_changes(
 
 def website_changes(document: ReceiptDocument, website_ids: Iterable[str]) -> Iterator[Any]:
     """Yield the websites that the question reads beside or instead of those of the receipt."""
-    kept, current = {each.id for each in document.websites}, set(website_ids)
-    for ids, verb in ((current - kept, "added"), (kept - current, "deleted")):
+    own, current = {each.id for each in document.websites}, set(website_ids)
+    for ids, verb in ((current - own, "added"), (own - current, "deleted")):
         if ids:
             was = "was" if len(ids) == 1 else "were"
             text = f"{count_of(len(ids), 'website')} {was} {verb}"
@@ -109,14 +109,14 @@ def arrival_changes(rows: Sequence[Mapping[str, Any]], wording: Wording) -> Iter
         "next": (ChangeKind.LATER, "occurred after it, while windows were open"),
         "earlier": (ChangeKind.EARLIER, "from before its period arrived after it"),
     }
-    for place, (kind, ending) in endings.items():
-        groups = [row for row in rows if row["place"] == place]
+    for group, (kind, ending) in endings.items():
+        groups = [row for row in rows if row["arrival"] == group]
         if not groups:
             continue
         number = sum(row["events"] for row in groups)
         first, last = min(row["first"] for row in groups), max(row["last"] for row in groups)
         text = f"{count_of(number, 'event')} of {wording.days(first, last)} {ending}"
-        if place != "next":
+        if group != "next":
             sources = list(dict.fromkeys(map(wording.source, groups)))
             more = len(sources) - _MAX_SOURCES
             shown = [*sources[:_MAX_SOURCES], *([f"{more} more"] if more > 0 else [])]
@@ -139,11 +139,11 @@ def visitor_changes(row: Mapping[str, Any]) -> Iterator[ReceiptChangeRecord]:
 
 
 def content_changes(
-    kept: SumsRecord, found: SumsRecord, gaps: Sequence[GapRecord], wording: Wording
+    sums: SumsRecord, stored: SumsRecord, gaps: Sequence[GapRecord], wording: Wording
 ) -> Iterator[ReceiptChangeRecord]:
     """Yield what is not stored any more as the receipt counted it."""
-    before = {(each.website, each.day): each for each in kept.events}
-    now = {(each.website, each.day): each for each in found.events}
+    before = {(each.website, each.day): each for each in sums.events}
+    now = {(each.website, each.day): each for each in stored.events}
     gone = more = 0
     days: list[str] = []
     altered = []
@@ -155,8 +155,8 @@ def content_changes(
             days.append(key[1])
         elif not difference and old and new and old.sum != new.sum:
             altered.append(key[1])
-    earlier = {each.website: each.number for each in kept.earlier}
-    for each in found.earlier:
+    earlier = {each.website: each.number for each in sums.earlier}
+    for each in stored.earlier:
         earlier[each.website] = earlier.get(each.website, 0) - each.number
     gone_earlier = sum(max(0, number) for number in earlier.values())
     more += sum(max(0, -number) for number in earlier.values())
@@ -176,9 +176,9 @@ def content_changes(
             "times of receipt, but were not stored then"
         )
         yield change(ChangeKind.UNKNOWN, text, more)
-    if kept.merges != found.merges:
+    if sums.merges != stored.merges:
         yield change(ChangeKind.ALTERED, "the merges that it counted are not stored as they were")
-    if kept.traits != found.traits:
+    if sums.traits != stored.traits:
         yield change(ChangeKind.ALTERED, "the traits that it counted are not stored as they were")
 
 
@@ -222,24 +222,24 @@ def _reasons(gaps: Sequence[GapRecord], wording: Wording) -> str:
 def sentences_of(
     document: ReceiptDocument,
     changes: Sequence[ReceiptChangeRecord],
-    now: KeptFiguresRecord | None,
-    recount: KeptFiguresRecord | None,
+    now: ReceiptFiguresRecord | None,
+    recount: ReceiptFiguresRecord | None,
     gone_units: int | None,
 ) -> Iterator[str]:
     """Yield what an opened receipt says."""
-    kept, clauses = document.figures, [each.text for each in changes]
-    if now == kept:
+    original, clauses = document.figures, [each.text for each in changes]
+    if now == original:
         at = utc_time(parse_time(document.at))
-        yield f"Unchanged: {rate_words(kept, document.unit)}, as on {at}."
+        yield f"Unchanged: {rate_words(original, document.unit)}, as on {at}."
         if clauses:
             yield f"{_sentence(listed(clauses))}; the figures are the same."
         return
     if now is None:
         yield f"{_sentence(listed(clauses))}."
         return
-    before, after = short_rate(kept), short_rate(now)
+    before, after = short_rate(original), short_rate(now)
     if not clauses:
-        clauses = [f"windows have ended since: {_settled(kept, now, document.unit)}"]
+        clauses = [f"windows have ended since: {_settled(original, now, document.unit)}"]
     becomes = "stays" if before == after else "becomes"
     text = f"{_sentence(listed(clauses))}: {before} {becomes} {after}"
     if before == after:
@@ -252,7 +252,7 @@ def sentences_of(
             "Nothing is counted again without these changes, because what it counted is not there "
             "as it was."
         )
-    elif recount == kept:
+    elif recount == original:
         yield f"{text}; without what came later it is {before} again."
     else:
         yield (
@@ -261,17 +261,17 @@ def sentences_of(
         )
 
 
-def _settled(kept: KeptFiguresRecord, now: KeptFiguresRecord, unit: str) -> str:
-    number = max(0, now.settled - kept.settled)
+def _settled(original: ReceiptFiguresRecord, now: ReceiptFiguresRecord, unit: str) -> str:
+    number = max(0, now.settled - original.settled)
     return f"{count_of(number, unit)} settled"
 
 
-def short_rate(figures: KeptFiguresRecord) -> str:
+def short_rate(figures: ReceiptFiguresRecord) -> str:
     rate = figures.rate
     return "no rate" if rate is None else percent(rate)
 
 
-def rate_words(figures: KeptFiguresRecord, unit: str) -> str:
+def rate_words(figures: ReceiptFiguresRecord, unit: str) -> str:
     """Return a rate in words: `61.3% of 1,200 settled visitors completed`."""
     if figures.rate is None:
         return f"no {unit} entered"

@@ -34,7 +34,7 @@ class SigningKey(NamedTuple):
     def hash_key(self, receipt_id: str) -> tuple[int, int]:
         """Return the key of a receipt's hashes, both halves as numbers.
 
-        Each receipt has a key of its own, so that equal sums in two files mean nothing.
+        The keys of two receipts differ, so that equal sums in two files mean nothing.
         """
         digest = hmac.digest(self.sums_key, receipt_id.encode(), "sha256")
         return int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:16], "little")

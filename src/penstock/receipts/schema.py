@@ -30,16 +30,14 @@ class ReceiptsQuery(PageQuery):
     """Only receipts on this funnel."""
 
 
-class KeptStepRecord(Record):
+class ReceiptStepRecord(Record):
     name: str
     count: int
     settled: int
 
 
-class KeptFiguresRecord(Record):
-    """The figures of a receipt, which are whole numbers. part, whole: of the rate that the report
-    shows.
-    """
+class ReceiptFiguresRecord(Record):
+    """The figures of a receipt, which are whole numbers. The rate of the report is part / whole."""
 
     entered: int
     completed: int
@@ -51,17 +49,17 @@ class KeptFiguresRecord(Record):
     part: int
     whole: int
     of: str
-    """What the whole is: `settled` or, of all that are not excluded, `entered`."""
+    """The units of the whole: `settled` or, of all that are not excluded, `entered`."""
     is_so_far: bool
     """Whether the rate may still rise, because no unit had settled yet."""
-    steps: list[KeptStepRecord]
+    steps: list[ReceiptStepRecord]
 
     @property
     def rate(self) -> float | None:
         return self.part / self.whole if self.whole else None
 
 
-class KeptFunnelRecord(Record):
+class ReceiptFunnelRecord(Record):
     id: str
     name: str
     revision: int
@@ -79,7 +77,7 @@ class UseRecord(Record):
     """For a saved cohort: a hash of its visitors."""
 
 
-class KeptWebsiteRecord(Record):
+class ReceiptWebsiteRecord(Record):
     id: str
     name: str
 
@@ -120,7 +118,7 @@ class SumsRecord(Record):
 
 
 class ReceiptDocument(Record):
-    """What a receipt signs."""
+    """The signed content of a receipt."""
 
     format: int
     id: str
@@ -132,20 +130,20 @@ class ReceiptDocument(Record):
     """
     penstock: str
     """Version of Penstock that counted."""
-    funnel: KeptFunnelRecord
+    funnel: ReceiptFunnelRecord
     definition: SavedDefinition
     question: dict[str, str]
     """Query parameters of the results."""
     timezone: str
-    """Of the report. The days of the sums are in UTC."""
+    """Time zone of the report. The days of the sums are in UTC."""
     period: PeriodRecord
-    websites: list[KeptWebsiteRecord]
+    websites: list[ReceiptWebsiteRecord]
     uses: list[UseRecord]
     unit: str
     """Singular of the counted units: visitor, attempt or run."""
-    figures: KeptFiguresRecord
+    figures: ReceiptFiguresRecord
     notes: list[str]
-    """What the report said about gaps in its history."""
+    """The report's notes about its coverage."""
     sums: SumsRecord
 
 
@@ -156,7 +154,7 @@ class ReceiptFile(Record):
     key_id: str
     receipt: ReceiptDocument
     signature: str
-    """Of the canonical JSON of `receipt`, in base64."""
+    """Signature of the canonical JSON of `receipt`, in base64."""
 
 
 class ReceiptFileIn(Input):
@@ -184,21 +182,21 @@ class ReceiptRecord(Record):
     period: PeriodRecord
     timezone: str
     unit: str
-    figures: KeptFiguresRecord
+    figures: ReceiptFiguresRecord
     key_id: str
 
 
 class ChangeKind(StrEnum):
-    """What changed since a receipt was made.
+    """The kind of a change since a receipt was made.
 
     LATE: events of its period arrived after it. LATER: events of its windows occurred after it.
     EARLIER: events from before its period arrived after it. MERGES, SEPARATIONS, TRAITS: visitors
     were merged or separated, or their traits changed. DEFINITION: the funnel, a goal, a segment, a
     cohort or the internal traffic changed. WEBSITES: websites were added or deleted. GONE: events
-    that it counted are gone. ALTERED: the content of events changed. UNKNOWN: there are events that
-    claim to have been received before it, but were not stored then. RESTORED: the service was
-    restored from a backup. VERSION: another version of Penstock counts. REFUSED: its question can
-    no longer be answered.
+    that it counted were removed. ALTERED: the content of events changed. UNKNOWN: events were
+    stored after it that had been received before it. RESTORED: the service was restored from a
+    backup. VERSION: another version of Penstock counts. REFUSED: its question can no longer be
+    answered.
     """
 
     LATE = "late"
@@ -226,7 +224,7 @@ class ReceiptChangeRecord(Record):
 
 
 class GoneRecord(Record):
-    """What a receipt counted and is not stored any more."""
+    """The events and units that a receipt counted and that were removed since."""
 
     events: int
     units: int | None
@@ -241,9 +239,9 @@ class OpenedReceiptRecord(Record):
     """Whether the figures are the same now."""
     sentences: list[str]
     changes: list[ReceiptChangeRecord]
-    now: KeptFiguresRecord | None
+    now: ReceiptFiguresRecord | None
     """The figures now; null if the question can no longer be answered."""
-    recount: KeptFiguresRecord | None
+    recount: ReceiptFiguresRecord | None
     """The figures of what the receipt had counted, counted again without everything that came
     later; null if this is not stored as it was.
     """

@@ -61,16 +61,16 @@ from penstock.receipts.model import FORMAT, MAX_RECEIPTS
 from penstock.receipts.schema import (
     ChangeKind,
     GoneRecord,
-    KeptFiguresRecord,
-    KeptFunnelRecord,
-    KeptWebsiteRecord,
     NewReceipt,
     OpenedReceiptRecord,
     ReceiptChangeRecord,
     ReceiptDocument,
+    ReceiptFiguresRecord,
     ReceiptFile,
     ReceiptFileIn,
+    ReceiptFunnelRecord,
     ReceiptRecord,
+    ReceiptWebsiteRecord,
     SumsRecord,
 )
 from penstock.receipts.signatures import (
@@ -81,7 +81,7 @@ from penstock.receipts.signatures import (
     sign,
     verified_receipt,
 )
-from penstock.receipts.sums import kept_figures, known_at, plan_of, read_sums, uses_of
+from penstock.receipts.sums import figures_of, known_at, plan_of, read_sums, uses_of
 from penstock.warehouse.work import current_work
 
 _REFUSED = {
@@ -152,7 +152,7 @@ class ReceiptService:
             name=form.name or funnel.name,
             at=iso(at_ms),
             penstock=__version__,
-            funnel=KeptFunnelRecord(
+            funnel=ReceiptFunnelRecord(
                 id=funnel.id, name=funnel.name, revision=context.revision or funnel.revision
             ),
             definition=definition,
@@ -160,11 +160,12 @@ class ReceiptService:
             timezone=page_query.timezone,
             period=report.period,
             websites=[
-                KeptWebsiteRecord(id=each, name=names[each]) for each in context.params.website_ids
+                ReceiptWebsiteRecord(id=each, name=names[each])
+                for each in context.params.website_ids
             ],
             uses=uses_of(context, self._internal_traffic.get(workspace_id).revision),
             unit=definition.unit_word,
-            figures=kept_figures(definition, report.aggregate),
+            figures=figures_of(definition, report.aggregate),
             notes=report.coverage.notes,
             sums=read_sums(self._runner, context, key.hash_key(receipt_id)),
         )
@@ -263,7 +264,7 @@ class ReceiptService:
         noticed: Sequence[ReceiptChangeRecord] = (),
     ) -> OpenedReceiptRecord:
         """noticed: changes that were noticed before."""
-        funnel_id, question, kept = document.funnel.id, document.question, document.sums
+        funnel_id, question, sums = document.funnel.id, document.question, document.sums
         try:
             now = self._prepare(workspace_id, funnel_id, question)
             report, current = report_of(self._runner, now), now.params.website_ids
@@ -272,17 +273,17 @@ class ReceiptService:
             text = f"its question can no longer be answered: {error.detail.removesuffix('.')}"
             return _opened(document, record, [*noticed, change(ChangeKind.REFUSED, text)])
         at_ms, wording = parse_time(document.at), Wording(document, self._clock())
-        known = Known(at_ms, first_id("imp", at_ms + 1), kept.newest_merge, kept.newest_traits)
-        kept_ids = {each.id for each in document.websites}
-        website_ids = tuple(each for each in current if each in kept_ids)
+        known = Known(at_ms, first_id("imp", at_ms + 1), sums.newest_merge, sums.newest_traits)
+        own_ids = {each.id for each in document.websites}
+        website_ids = tuple(each for each in current if each in own_ids)
         now, then = (each.with_params(website_ids=website_ids) for each in (now, then))
-        found, counted = self._read_sums(then, kept, known, key.hash_key(document.id))
+        stored, counted = self._read_sums(then, sums, known, key.hash_key(document.id))
         _, definition = self._funnels.definition_at(workspace_id, funnel_id, now.revision)
         uses = uses_of(now, self._internal_traffic.get(workspace_id).revision)
         arrived = self._runner.fetch_events(now, arrivals(plan_of(now), known)).rows
         [visitors] = self._runner.fetch_events(then, changed_visitors(plan_of(then), known)).rows
         defined = list(definition_changes(document, now.revision, definition, uses))
-        changed = list(content_changes(kept, found, report.coverage.gaps, wording))
+        changed = list(content_changes(sums, stored, report.coverage.gaps, wording))
         changes = [
             *arrival_changes(arrived, wording),
             *visitor_changes(visitors),
@@ -295,12 +296,12 @@ class ReceiptService:
         ]
         again = None
         if not defined:
-            again = kept_figures(definition, report_of(self._runner, counted).aggregate)
+            again = figures_of(definition, report_of(self._runner, counted).aggregate)
         return _opened(
             document,
             record,
             changes,
-            now=kept_figures(definition, report.aggregate),
+            now=figures_of(definition, report.aggregate),
             recount=None if changed else again,
             gone=_gone(document, changed, again),
         )
@@ -322,7 +323,7 @@ class ReceiptService:
             audit.record(db, actor, Action.RECEIPT_REVOKED, f"{receipt_id} {name}", self._clock())
 
     def _read_sums(
-        self, then: QueryContext, kept: SumsRecord, known: Known, key: tuple[int, int]
+        self, then: QueryContext, sums: SumsRecord, known: Known, key: tuple[int, int]
     ) -> tuple[SumsRecord, QueryContext]:
         """Return the sums of what a receipt knew, and the query that reads it.
 
@@ -330,18 +331,18 @@ class ReceiptService:
         newest ones may still be the same.
         """
         counted = then.with_params(known=known)
-        found = read_sums(self._runner, counted, key)
-        if found.merges == kept.merges and found.traits == kept.traits:
-            return found, counted
+        stored = read_sums(self._runner, counted, key)
+        if stored.merges == sums.merges and stored.traits == sums.traits:
+            return stored, counted
         newest = replace(
             known,
-            merge=known.merge if found.merges == kept.merges else LARGEST_NUMBER,
-            traits=known.traits if found.traits == kept.traits else LARGEST_NUMBER,
+            merge=known.merge if stored.merges == sums.merges else LARGEST_NUMBER,
+            traits=known.traits if stored.traits == sums.traits else LARGEST_NUMBER,
         )
         other = then.with_params(known=newest)
         again = read_sums(self._runner, other, key)
-        is_same = again.merges == kept.merges and again.traits == kept.traits
-        return (again, other) if is_same else (found, counted)
+        is_same = again.merges == sums.merges and again.traits == sums.traits
+        return (again, other) if is_same else (stored, counted)
 
     def _key(self, key_id: str) -> SigningKey:
         key = self._keys.find(key_id)
@@ -366,8 +367,8 @@ def _opened(
     record: ReceiptRecord,
     changes: list[ReceiptChangeRecord],
     *,
-    now: KeptFiguresRecord | None = None,
-    recount: KeptFiguresRecord | None = None,
+    now: ReceiptFiguresRecord | None = None,
+    recount: ReceiptFiguresRecord | None = None,
     gone: GoneRecord | None = None,
 ) -> OpenedReceiptRecord:
     units = None if gone is None else gone.units
@@ -386,7 +387,7 @@ def _opened(
 def _gone(
     document: ReceiptDocument,
     changed: Sequence[ReceiptChangeRecord],
-    again: KeptFiguresRecord | None,
+    again: ReceiptFiguresRecord | None,
 ) -> GoneRecord | None:
     """Return what is not stored any more. again: the figures of what is left of the receipt."""
     events = sum(

@@ -1,8 +1,8 @@
 """Signs receipts with Ed25519, and verifies them without a service. No I/O.
 
-What is signed is the canonical JSON of the receipt: UTF-8, keys in the order of their code points,
-no spaces, no number with a fraction. `cryptography` takes megabytes of memory, so it is imported
-when the first receipt is signed or verified.
+The signature is that of the receipt's canonical JSON: UTF-8, keys in the order of their code
+points, no spaces. `cryptography` takes megabytes of memory, so it is imported when the first
+receipt is signed or verified.
 """
 
 import json
@@ -22,7 +22,7 @@ class KeyPair(NamedTuple):
 
 
 class NotVerified(Exception):
-    """The receipt was changed, was signed with another key, or is no receipt. Its message says
+    """The receipt was changed, was signed with another key, or is not a receipt. Its message says
     which.
     """
 

@@ -19,8 +19,8 @@ from penstock.receipts.model import MAX_SUMS
 from penstock.receipts.schema import (
     DaySumRecord,
     EarlierRecord,
-    KeptFiguresRecord,
-    KeptStepRecord,
+    ReceiptFiguresRecord,
+    ReceiptStepRecord,
     SumRecord,
     SumsRecord,
     UseRecord,
@@ -80,10 +80,10 @@ def read_sums(runner: FunnelQueryRunner, context: QueryContext, key: tuple[int, 
     )
 
 
-def kept_figures(definition: SavedDefinition, figures: AggregateRecord) -> KeptFiguresRecord:
+def figures_of(definition: SavedDefinition, figures: AggregateRecord) -> ReceiptFiguresRecord:
     """Return the figures of a report that a receipt keeps."""
     shown = shown_rate(figures, has_window=definition.window_s is not None)
-    return KeptFiguresRecord(
+    return ReceiptFiguresRecord(
         **figures.model_dump(
             include={
                 "entered", "completed", "pending", "dropped_off", "excluded", "settled",
@@ -96,7 +96,7 @@ def kept_figures(definition: SavedDefinition, figures: AggregateRecord) -> KeptF
         of=shown.of,
         is_so_far=shown.is_so_far,
         steps=[
-            KeptStepRecord(name=title, count=step.count, settled=step.settled)
+            ReceiptStepRecord(name=title, count=step.count, settled=step.settled)
             for title, step in zip(step_titles(definition), figures.steps, strict=True)
         ],
     )  # fmt: skip

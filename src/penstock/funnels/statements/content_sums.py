@@ -80,7 +80,7 @@ def newest_versions(plan: Plan) -> Statement:
 def arrivals(plan: Plan, known: Known) -> Statement:
     """Group the events that were not known, up to the end of the period's last window.
 
-    Columns: place (`late`: in the period or its windows; `next`: the same, after the last known
+    Columns: arrival (`late`: in the period or its windows; `next`: the same, after the last known
     time; `earlier`: before the period), import (its ID), received (UTC day), events, first and last
     (UTC days of their times). The groups with the most events come first.
     """
@@ -90,13 +90,13 @@ def arrivals(plan: Plan, known: Known) -> Statement:
         f"""
         SELECT multiIf({start}, 'earlier',
                        events.occurred_at > fromUnixTimestamp64Milli({until}), 'next',
-                       'late') AS place,
+                       'late') AS arrival,
                events.import_id::String AS import, {_day("received_at")} AS received,
                count() AS events, {_day("occurred_at", "min")} AS first,
                {_day("occurred_at", "max")} AS last
         FROM events
         WHERE {event_scope(plan)} AND NOT {was_known(plan, known)} AND ({start} OR {_in_span(plan)})
-        GROUP BY place, import, received ORDER BY events DESC, received LIMIT {_MAX_ARRIVALS}""",
+        GROUP BY arrival, import, received ORDER BY events DESC, received LIMIT {_MAX_ARRIVALS}""",
         plan.binder.values,
     )
 

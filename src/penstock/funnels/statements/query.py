@@ -55,7 +55,7 @@ class Sort(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What was stored at an earlier time, as far as it can be told from what is stored now.
+    """The events, merges and traits that were stored at an earlier time.
 
     received_until_ms: time of receipt of the last event. before_import: an ID that sorts before
     those of later imports, whose events can state an earlier time of receipt. merge, traits:
