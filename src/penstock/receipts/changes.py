@@ -115,7 +115,8 @@ def arrival_changes(rows: Sequence[Mapping[str, Any]], wording: Wording) -> Iter
             continue
         number = sum(row["events"] for row in groups)
         first, last = min(row["first"] for row in groups), max(row["last"] for row in groups)
-        text = f"{count_of(number, 'event')} of {wording.days(first, last)} {ending}"
+        days = "" if group == "earlier" else f" of {wording.days(first, last)}"
+        text = f"{count_of(number, 'event')}{days} {ending}"
         if group != "next":
             sources = list(dict.fromkeys(map(wording.source, groups)))
             more = len(sources) - _MAX_SOURCES

@@ -179,10 +179,14 @@ class ReceiptRecord(Record):
     receipt this service does not have.
     """
     at: Iso
+    question: dict[str, str]
     period: PeriodRecord
     timezone: str
     unit: str
     figures: ReceiptFiguresRecord
+    revision: int
+    """Revision of the funnel's definition."""
+    penstock: str
     key_id: str
 
 

@@ -216,6 +216,12 @@ class ReceiptService:
         ]
         return Listing(records, page, total)
 
+    def get(self, workspace_id: WorkspaceId, receipt_id: str) -> ReceiptRecord:
+        """Return a receipt, without comparing it. Raises NotFound."""
+        row = self._row(workspace_id, receipt_id)
+        document = ReceiptDocument.model_validate_json(row.document)
+        return _record_of(document, row._asdict())
+
     def open(self, workspace_id: WorkspaceId, receipt_id: str) -> OpenedReceiptRecord:
         """Compare a receipt with what is stored now. Raises NotFound, and the same errors as
         `FunnelQueryRunner.fetch`.
@@ -404,7 +410,10 @@ def _gone(
 def _record_of(document: ReceiptDocument, columns: Mapping[str, Any]) -> ReceiptRecord:
     names = ("key_id", "created_at", "created_by")
     return ReceiptRecord.from_object(
-        document, funnel_id=document.funnel.id, **{name: columns[name] for name in names}
+        document,
+        funnel_id=document.funnel.id,
+        revision=document.funnel.revision,
+        **{name: columns[name] for name in names},
     )
 
 
