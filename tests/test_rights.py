@@ -29,6 +29,7 @@ OWNERS_ONLY = {
 READ_BY_POST = {
     ("post", "/api/funnels/preview"),
     ("post", "/api/funnels/validate"),
+    ("post", "/api/receipts/open"),
     ("delete", "/api/jobs/{job_id}"),
 }
 """Operations that read in spite of their method."""

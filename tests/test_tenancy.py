@@ -178,6 +178,11 @@ def share(tenant: Tenant) -> dict[str, str]:
     return record
 
 
+def receipt(tenant: Tenant) -> str:
+    body = {"funnelId": RECORDS["funnel_id"](tenant)}
+    return creator("/api/receipts", body, named=False)(tenant)
+
+
 WEBHOOK = {"url": "https://shop.invalid/", "events": ["entered"]}
 
 
@@ -207,6 +212,7 @@ RECORDS: dict[str, Callable[[Tenant], str]] = {
     "funnel_id": creator("/api/funnels", FUNNEL),
     "cohort_id": cohort,
     "share_id": lambda tenant: share(tenant)["id"],
+    "receipt_id": receipt,
     "import_id": imported,
     "mapping_id": creator("/api/import-mappings", {"mapping": MAPPING}),
     "export_id": creator("/api/exports", {"destination": "backups:/srv/acme"}, named=False),
