@@ -13,6 +13,7 @@ from typing import NamedTuple
 from penstock.accounts.model import Website
 from penstock.base.clock import LATEST_MS
 from penstock.base.errors import Fault, Invalid
+from penstock.base.id_names import names_owner
 from penstock.base.ids import ScopeId, VisitorId
 from penstock.events.fields import EventValidationContext
 from penstock.events.imports.dry_runs.schema import (
@@ -28,7 +29,6 @@ from penstock.events.imports.entries import (
     line_excerpt,
     warning_codes,
 )
-from penstock.events.imports.formats.id_names import names_owner
 from penstock.events.imports.formats.reader import DateOrder, Row, Sample, UnreadableFile
 from penstock.events.imports.formats.schema import ImportMapping
 from penstock.events.imports.formats.times import common_order, swapped_format
