@@ -133,7 +133,7 @@ def shared_devices() -> Shop:
 
 
 def sessions() -> Shop:
-    """A quiz without any ID of its own, which one visitor takes several times."""
+    """A quiz without an ID, which one visitor takes several times."""
     shop = Shop("sessions", ("quiz_started", "answered", "quiz_done"), ["$session"], ("member_no",))
     for visitor, at_s in shop.visits(most=6):
         shop.walk(at_s, visitor, 0.7, session_id=shop.id("s"), member_no=visitor,
@@ -195,13 +195,14 @@ def reused_ids() -> Shop:
     """Slip numbers that begin again every two months, beside bookings that some events lack."""
     shop = Shop("reused IDs", ("reserved", "seated", "paid"), ["booking"])
     for number in range(240):
-        shop.walk(number * 0.8 * DAY_S, f"v{shop.random.randrange(90)}", 0.8, slip=1 + number % 70,
-                  booking=lambda own=f"b-{number:05}": own if shop.chance(0.94) else None)  # fmt: skip
+        booking, visitor = f"b-{number:05}", f"v{shop.random.randrange(90)}"
+        shop.walk(number * 0.8 * DAY_S, visitor, 0.8, slip=1 + number % 70,
+                  booking=lambda own=booking: own if shop.chance(0.94) else None)  # fmt: skip
     return shop
 
 
 def renewals() -> Shop:
-    """Subscriptions with an invoice each month, which some charges need several times."""
+    """Subscriptions with an invoice each month, some of which need several charges."""
     shop = Shop("renewals", ("invoice_created", "charge_tried", "charge_paid"), ["invoice"],
                 ("payer",), window_s=14 * DAY_S)  # fmt: skip
     for number in range(50):

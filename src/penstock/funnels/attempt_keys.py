@@ -1,0 +1,263 @@
+"""Proposes the attempt ID of a funnel: keys of its events, measured and sorted, the best first."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+from pydantic import model_validator
+
+from penstock.base.id_names import looks_like_id, names_person_or_device, words_of
+from penstock.base.ids import WorkspaceId
+from penstock.base.rates import percent
+from penstock.funnels.definitions.builtins import SESSION_KEY, VISITOR_KEY
+from penstock.funnels.definitions.model import CountingUnit
+from penstock.funnels.pipeline import FunnelQueryRunner
+from penstock.funnels.queries.context import QueryContext
+from penstock.funnels.queries.resolve import DraftFunnel
+from penstock.funnels.results.schema import PreviewIn
+from penstock.funnels.saved.schema import ATTEMPT_WINDOW_S
+from penstock.funnels.statements.attempt_keys import (
+    Keys,
+    measure,
+    opaque_properties,
+    parts_of,
+    step_events,
+)
+from penstock.funnels.statements.query import Plan
+from penstock.http.schema import Rate, Record
+
+_MAX_PROPERTIES, _MAX_PROPOSALS = 12, 5
+_MIN_VALUES = 10
+"""Properties with fewer values describe attempts, and do not name them."""
+_MAX_OF_ONE = 0.5
+"""A value on a larger share of the events is a constant with exceptions."""
+_AMOUNTS = (
+    "amount", "price", "total", "value", "revenue", "quantity", "count", "score", "duration",
+    "cents", "timestamp",
+)  # fmt: skip
+"""Ends of names of numbers that measure something. One value on all steps looks like an ID."""
+_MIN_ATTEMPTS = 10
+_MIN_GAIN = 1.03
+"""How much better than visitors a key must tell journeys apart, as a ratio of scores."""
+_MIN_SINGLE, _MIN_CONNECTED = 0.8, 0.2
+_FOR_SESSIONS, _FOR_VISITORS, _FOR_OTHER_NAMES = 0.97, 0.95, 0.98
+"""Factors that put other keys behind a property with the name of an ID that does as well."""
+
+
+class AttemptKeysIn(PreviewIn):
+    """A draft of a funnel. Its own unit and attempt ID are ignored."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _count_visitors(cls, draft: Any) -> Any:
+        if not isinstance(draft, dict):
+            return draft
+        kept = {key: value for key, value in draft.items() if not key.startswith("attemptProp")}
+        if "conversionWindow" not in kept:
+            kept["conversionWindowSeconds"] = (
+                kept.get("conversionWindowSeconds") or ATTEMPT_WINDOW_S
+            )
+        return {**kept, "countingUnit": CountingUnit.VISITOR}
+
+
+class AttemptKeyRecord(Record):
+    """Keys whose values together could be the attempt ID. The numbers of attempts and visitors are
+    those of the examined share.
+    """
+
+    keys: list[str]
+    """One property, `$session`, or `$visitor` and a property."""
+    share: Rate
+    """Share of the events of all steps that have an ID."""
+    entry_share: Rate
+    """Share of the events of step 1 that have an ID. The others cannot enter."""
+    connected: Rate
+    """Share of the events of later steps that follow an entry with the same ID in its window."""
+    attempts: int
+    """IDs with an event of step 1."""
+    several_entries: int
+    """Those with more than one event of step 1, of which only the first counts."""
+    several_visitors: int
+    """IDs with events of several visitors."""
+    split_visitors: int
+    """Visitors who have several IDs, so that their journeys count separately."""
+    joined_visitors: int
+    """Visitors who share an ID with others, so that their journeys count as one."""
+    sentence: str
+    """The same in words."""
+
+
+class AttemptKeysRecord(Record):
+    """Keys that could be the attempt ID of a funnel, the best first."""
+
+    events: int
+    """Events of steps in the period and its windows."""
+    examined: Rate
+    """Share of attempts and visitors that were examined, chosen at random: 1 unless there are over
+    100,000 events.
+    """
+    data: list[AttemptKeyRecord]
+    """At most five. Empty if no key tells journeys apart better than visitors do."""
+    sentence: str
+    """Advice in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """A candidate with its row of `statements.attempt_keys.measure`."""
+
+    keys: Keys
+    row: Mapping[str, Any]
+
+    @property
+    def connected(self) -> float:
+        """Share of later events that follow an entry of the same attempt."""
+        own = _ratio(self.row["connected"], self.row["own_later"])
+        return own * _ratio(self.row["later_with_id"], self.row["later"])
+
+    @property
+    def single(self) -> float:
+        """Share of journeys that do not come after another journey of the same attempt."""
+        return _ratio(self.row["attempts"], self.row["runs"])
+
+    @property
+    def score(self) -> float:
+        """How well the attempts are journeys, from 0 to 1.
+
+        A step that is cut off from its entry is worse than two entries in one attempt, which may be
+        one journey that began again.
+        """
+        entries = _ratio(self.row["entries_with_id"], self.row["entries"])
+        distinct = _ratio(self.row["attempts"], self.row["own_entries"])
+        return entries * self.connected**2 * self.single * sqrt(distinct)
+
+    @property
+    def preference(self) -> float:
+        """The score, lowered for keys that are less simple to use or to understand."""
+        *others, key = self.keys
+        kind = _FOR_VISITORS if others else _FOR_SESSIONS if key == SESSION_KEY else 1
+        return self.score * kind * (1 if looks_like_id(key) else _FOR_OTHER_NAMES)
+
+    def is_proposed(self, visitors: "_Measured") -> bool:
+        """Whether the key tells journeys apart better than visitors do."""
+        return (
+            self.row["attempts"] >= _MIN_ATTEMPTS
+            and self.single >= _MIN_SINGLE
+            and self.connected >= _MIN_CONNECTED
+            and self.score > _MIN_GAIN * visitors.score
+        )
+
+
+def _ratio(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0
+
+
+def find_attempt_keys(
+    runner: FunnelQueryRunner, workspace_id: WorkspaceId, draft: AttemptKeysIn
+) -> AttemptKeysRecord:
+    """Measure the keys that could be the attempt ID of a draft. Raises the same errors as
+    `FunnelQueryRunner.prepare`.
+    """
+    context = runner.prepare(workspace_id, DraftFunnel(draft.saved()), draft.selection())
+    [counted] = runner.fetch_events(context, step_events(_plan(context))).rows
+    events = counted["events"]
+    best = _best(_measure(runner, context, events)) if events else []
+    return AttemptKeysRecord(
+        events=events,
+        examined=1 / parts_of(events),
+        data=[_record(each) for each in best],
+        sentence=_advice(events, best),
+    )
+
+
+def _measure(runner: FunnelQueryRunner, context: QueryContext, events: int) -> list[_Measured]:
+    """Measure visitors, the session, and properties with and without the visitor."""
+    statement = opaque_properties(_plan(context), events)
+    properties = list(_candidates(context, runner.fetch_events(context, statement).rows))
+    candidates: list[Keys] = [
+        (),
+        (SESSION_KEY,),
+        *((name,) for name in properties),
+        *((VISITOR_KEY, name) for name in properties),
+    ]
+    rows = runner.fetch_events(context, measure(_plan(context), candidates, events)).rows
+    return [_Measured(candidates[row["candidate"] - 1], row) for row in rows]
+
+
+def _plan(context: QueryContext) -> Plan:
+    """Return a new plan, because each statement has its own parameters."""
+    return Plan(context.definition, context.params, context.profile)
+
+
+def _candidates(context: QueryContext, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the properties to measure, those on most events first.
+
+    IDs of people and devices are left out, and so are constants and amounts.
+    """
+    found = [
+        row["name"]
+        for row in rows
+        if row["values"] >= _MIN_VALUES
+        and row["of_most"] <= _MAX_OF_ONE * row["with_id"]
+        and row["name"] != context.definition.sequence_property
+        and not names_person_or_device(row["name"])
+        and not words_of(row["name"]).endswith(_AMOUNTS)
+    ]
+    yield from found[:_MAX_PROPERTIES]
+
+
+def _best(measured: Sequence[_Measured]) -> list[_Measured]:
+    """Return the proposals. `$visitor` with a property is one only if the property does less well
+    alone, because several visitors have the same values.
+    """
+    visitors, *others = measured
+    alone = {each.keys: each.preference for each in others if len(each.keys) == 1}
+    proposed = [
+        each
+        for each in others
+        if each.is_proposed(visitors)
+        and (len(each.keys) == 1 or each.preference > alone[each.keys[1:]])
+    ]
+    proposed.sort(key=lambda each: (-each.preference, each.keys))
+    return proposed[:_MAX_PROPOSALS]
+
+
+def _record(measured: _Measured) -> AttemptKeyRecord:
+    row = measured.row
+    return AttemptKeyRecord(
+        keys=list(measured.keys),
+        share=_ratio(row["with_id"], row["entries"] + row["later"]),
+        entry_share=_ratio(row["entries_with_id"], row["entries"]),
+        connected=measured.connected,
+        attempts=row["attempts"],
+        several_entries=row["several_entries"],
+        several_visitors=row["several_visitors"],
+        split_visitors=row["split"],
+        joined_visitors=row["joined"],
+        sentence=_sentence(measured),
+    )
+
+
+def _sentence(measured: _Measured) -> str:
+    row, name = measured.row, " with ".join(measured.keys)
+    share = percent(_ratio(row["with_id"], row["entries"] + row["later"]))
+    faults = [
+        f"{row[column]:,} {'has' if row[column] == 1 else 'have'} several {what}"
+        for column, what in (("several_entries", "entries"), ("several_visitors", "visitors"))
+        if row[column]
+    ]
+    attempts = f"{row['attempts']:,} attempt{'' if row['attempts'] == 1 else 's'}"
+    of_them = f", of which {' and '.join(faults)}" if faults else ""
+    return f"{name} is on {share} of the events and makes {attempts}{of_them}."
+
+
+def _advice(events: int, best: Sequence[_Measured]) -> str:
+    if not events:
+        return "The steps have no events yet, so no property can be proposed."
+    if best:
+        return f"Best choice: {_sentence(best[0])}"
+    return (
+        "No property tells journeys apart better than visitors do. Count visitors, or send an "
+        "attempt ID with each event."
+    )
