@@ -135,10 +135,28 @@ def test_a_proposal_says_what_it_measured(market: Market) -> None:
         "severalVisitors": 1,
         "splitVisitors": 4,
         "joinedVisitors": 2,
-        "sentence": "cart_id is on 96.3% of the events and makes 12 attempts, of which 1 has "
-        "several entries and 1 has several visitors.",
+        "sentence": "cart_id is on 96.3% of the events and makes 12 attempts; 4 visitors have "
+        "several of them; 1 attempt has several entries; 1 attempt has several visitors.",
     }
     assert (record["events"], record["examined"]) == (27, 1.0)
+
+
+def test_an_id_of_few_visitors_who_return_is_proposed(market: Market) -> None:
+    shop = Shop("few return", ("cart", "paid"), ["cart_id"])
+    for visit in range(200):
+        shop.walk(visit * 60, f"v{visit % 190}", 0.8, cart_id=f"c{visit}", member=f"m{visit % 190}")
+    assert proposed(market.ask(shop, market.open(shop))) == [["cart_id"]]
+
+
+def test_a_device_with_an_opaque_name_is_not_proposed_whatever_the_window(market: Market) -> None:
+    """Each user has two devices."""
+    shop = Shop("devices", ("began", "sent", "shared"), [], window_s=90 * DAY_S)
+    for visit in range(300):
+        device = visit % 60
+        shop.walk(visit * DAY_S / 5, f"v{device}", 0.6, hw=f"h{device}")
+        shop.merges[f"v{device}"] = f"v{device % 30}"
+    shop.merges = {one: other for one, other in shop.merges.items() if one != other}
+    assert proposed(market.ask(shop, market.open(shop))) == []
 
 
 DESCRIPTIONS: Json = {

@@ -39,8 +39,15 @@ _AMOUNTS = (
 """Ends of names of numbers that measure something. One value on all steps looks like an ID."""
 _MIN_ATTEMPTS = 10
 _MIN_GAIN = 1.03
-"""How much better than visitors a key must tell journeys apart, as a ratio of scores."""
-_MIN_SINGLE, _MIN_CONNECTED = 0.8, 0.2
+"""A key must have a score that is higher than that of visitors by this factor, or separate half of
+the entries that a visitor repeats, and at least `_MIN_SEPARATED`.
+"""
+_MIN_SEPARATED = 5
+_MAX_RETURNS = 0.4
+"""An ID with more than this share of the further journeys of a visitor lasts as long as people and
+devices do.
+"""
+_MIN_CONNECTED = 0.2
 _FOR_SESSIONS, _FOR_VISITORS, _FOR_OTHER_NAMES = 0.97, 0.95, 0.98
 """Factors that put other keys behind a property with the name of an ID that does as well."""
 
@@ -117,9 +124,14 @@ class _Measured:
         return own * _ratio(self.row["later_with_id"], self.row["later"])
 
     @property
-    def single(self) -> float:
-        """Share of journeys that do not come after another journey of the same attempt."""
-        return _ratio(self.row["attempts"], self.row["runs"])
+    def returns(self) -> int:
+        """Journeys that come after another journey of the same attempt."""
+        return int(self.row["runs"] - self.row["attempts"])
+
+    @property
+    def repeated(self) -> int:
+        """Entries that come after another entry of the same attempt."""
+        return int(self.row["own_entries"] - self.row["attempts"])
 
     @property
     def score(self) -> float:
@@ -130,7 +142,8 @@ class _Measured:
         """
         entries = _ratio(self.row["entries_with_id"], self.row["entries"])
         distinct = _ratio(self.row["attempts"], self.row["own_entries"])
-        return entries * self.connected**2 * self.single * sqrt(distinct)
+        single = _ratio(self.row["attempts"], self.row["runs"])
+        return entries * self.connected**2 * single * sqrt(distinct)
 
     @property
     def preference(self) -> float:
@@ -141,11 +154,13 @@ class _Measured:
 
     def is_proposed(self, visitors: "_Measured") -> bool:
         """Whether the key tells journeys apart better than visitors do."""
+        separated = visitors.repeated - self.repeated
+        separates = separated >= max(_MIN_SEPARATED, visitors.repeated / 2)
         return (
             self.row["attempts"] >= _MIN_ATTEMPTS
-            and self.single >= _MIN_SINGLE
             and self.connected >= _MIN_CONNECTED
-            and self.score > _MIN_GAIN * visitors.score
+            and self.returns <= _MAX_RETURNS * visitors.returns
+            and self.score > visitors.score * (1 if separates else _MIN_GAIN)
         )
 
 
@@ -242,14 +257,21 @@ def _record(measured: _Measured) -> AttemptKeyRecord:
 def _sentence(measured: _Measured) -> str:
     row, name = measured.row, " with ".join(measured.keys)
     share = percent(_ratio(row["with_id"], row["entries"] + row["later"]))
-    faults = [
-        f"{row[column]:,} {'has' if row[column] == 1 else 'have'} several {what}"
-        for column, what in (("several_entries", "entries"), ("several_visitors", "visitors"))
+    clauses = [f"{name} is on {share} of the events and makes {_count(row['attempts'], 'attempt')}"]
+    clauses += [
+        f"{_count(row[column], noun)} {'has' if row[column] == 1 else 'have'} several {what}"
+        for column, noun, what in (
+            ("split", "visitor", "of them"),
+            ("several_entries", "attempt", "entries"),
+            ("several_visitors", "attempt", "visitors"),
+        )
         if row[column]
     ]
-    attempts = f"{row['attempts']:,} attempt{'' if row['attempts'] == 1 else 's'}"
-    of_them = f", of which {' and '.join(faults)}" if faults else ""
-    return f"{name} is on {share} of the events and makes {attempts}{of_them}."
+    return "; ".join(clauses) + "."
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _advice(events: int, best: Sequence[_Measured]) -> str:

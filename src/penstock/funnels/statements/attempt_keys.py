@@ -25,6 +25,7 @@ _MAX_EVENTS, _MAX_MEASURED = 50_000, 100_000
 _MAX_KEPT = 500_000
 """Maximum number of step events that the engine keeps in memory instead of reading them again."""
 _MAX_UNIT_EVENTS, _MAX_UNIT_VISITORS = 1_000, 5
+_PAUSE_MS = 86_400_000
 _OPAQUE = r"^[0-9A-Za-z_.:+=~-]{1,128}$"
 _TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}"
 
@@ -62,13 +63,14 @@ def opaque_properties(plan: Plan, events: int) -> Statement:
 
 
 def measure(plan: Plan, candidates: Sequence[Keys], events: int) -> Statement:
-    """Measure each candidate. Columns: candidate (its position, from 1) and, of all step events,
+    """Measure each candidate.
 
-    with_id, entries, entries_with_id, later (events of other steps) and later_with_id; of a share
-    of attempts: attempts (those with an entry), own_entries and own_later (their events),
-    several_entries, connected (later events in the window after the entry), runs (journeys, one
-    after the completion of another or after its window), several_visitors, joined (visitors of
-    these attempts); of a share of visitors: visitors, and split (those with several IDs).
+    Columns: candidate (its position, from 1). Of all step events: with_id, entries,
+    entries_with_id, later (events of other steps), later_with_id. Of a share of attempts: attempts
+    (those with an entry), own_entries, own_later (their events), several_entries, connected (later
+    events in the window after the entry), runs (journeys: another begins with an entry after the
+    last step or after a pause of a day), several_visitors, joined (visitors of these attempts). Of
+    a share of visitors: visitors, split (those with several IDs).
     """
     entry, last = plan.steps[0].all, plan.steps[-1].all
     is_entry = plan.overlaps("mask", entry)
@@ -102,7 +104,7 @@ def measure(plan: Plan, candidates: Sequence[Keys], events: int) -> Statement:
                    entries = 0 ? 0 : arrayCount(
                        e -> e.2 AND e.1 >= first_ms AND {is_inside}, own) AS connected,
                    entries = 0 ? 0 : 1 + arrayCount(
-                       (e, before) -> NOT e.2 AND (before.3 OR {_is_over(plan)}),
+                       (e, before) -> NOT e.2 AND (before.3 OR e.1 - before.1 > {_PAUSE_MS}),
                        arrayPopFront(own), arrayPopBack(own)) AS runs
             FROM units""",
         "of_attempts": """
@@ -125,10 +127,6 @@ def measure(plan: Plan, candidates: Sequence[Keys], events: int) -> Statement:
                              LEFT ANY JOIN of_visitors USING candidate ORDER BY candidate"""
     kept = ["steps"] if events <= _MAX_KEPT else []
     return Statement(with_relations(relations, tail, kept), plan.binder.values)
-
-
-def _is_over(plan: Plan) -> str:
-    return "0" if plan.window_ms is None else f"e.1 - before.1 > {plan.window_ms}"
 
 
 def _steps(plan: Plan, more: dict[str, str] | None = None, share: int = 1) -> str:
