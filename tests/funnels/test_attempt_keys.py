@@ -193,13 +193,23 @@ def test_a_share_of_many_events_is_examined(
     shop = SHOPS["carts"]()
     website_id = market.open(shop)
     monkeypatch.setattr(attempt_keys, "_MAX_MEASURED", 100)
-    monkeypatch.setattr(attempt_keys, "_MAX_KEPT", 0)
     record = market.ask(shop, website_id)
     assert record["events"] == len(shop.events)
     assert record["examined"] == round(1 / (1 + len(shop.events) // 100), 4)
     [cart, *_] = record["data"]
     assert (cart["keys"], cart["share"]) == (["cart_id"], 1.0)
     assert 20 <= cart["attempts"] <= 60  # of 138
+
+
+def test_the_latest_of_very_many_events_are_read(
+    market: Market, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = SHOPS["carts"]()
+    website_id = market.open(shop)
+    monkeypatch.setattr("penstock.funnels.attempt_keys._MAX_EVENTS", 200)
+    record = market.ask(shop, website_id)
+    assert 200 <= record["events"] < len(shop.events)
+    assert proposed(record) == [["cart_id"]]
 
 
 def test_a_period_limits_the_events(market: Market) -> None:

@@ -22,11 +22,12 @@ from penstock.funnels.statements.attempt_keys import (
     measure,
     opaque_properties,
     parts_of,
-    step_events,
+    step_hours,
 )
 from penstock.funnels.statements.query import Plan
 from penstock.http.schema import Rate, Record
 
+_MAX_EVENTS = 300_000
 _MAX_PROPERTIES, _MAX_PROPOSALS = 12, 5
 _MIN_VALUES = 10
 """Properties with fewer values describe attempts, and do not name them."""
@@ -99,7 +100,7 @@ class AttemptKeysRecord(Record):
     """Keys that could be the attempt ID of a funnel, the best first."""
 
     events: int
-    """Events of steps in the period and its windows."""
+    """Events of steps in the period and its windows: the latest if there are over 300,000."""
     examined: Rate
     """Share of attempts and visitors that were examined, chosen at random: 1 unless there are over
     100,000 events.
@@ -175,8 +176,7 @@ def find_attempt_keys(
     `FunnelQueryRunner.prepare`.
     """
     context = runner.prepare(workspace_id, DraftFunnel(draft.saved()), draft.selection())
-    [counted] = runner.fetch_events(context, step_events(_plan(context))).rows
-    events = counted["events"]
+    context, events = _latest(runner, context)
     best = _best(_measure(runner, context, events)) if events else []
     return AttemptKeysRecord(
         events=events,
@@ -184,6 +184,21 @@ def find_attempt_keys(
         data=[_record(each) for each in best],
         sentence=_advice(events, best),
     )
+
+
+def _latest(runner: FunnelQueryRunner, context: QueryContext) -> tuple[QueryContext, int]:
+    """Return the query about the latest hours with about `_MAX_EVENTS` step events, and their
+    number.
+    """
+    events, params = 0, context.params
+    for hour in runner.fetch_events(context, step_hours(_plan(context))).rows:
+        if events >= _MAX_EVENTS:
+            break
+        events, start_ms = events + hour["events"], hour["start_ms"]
+    else:
+        return context, events
+    end_ms = params.evaluated_at_ms + 1 if params.end_ms is None else params.end_ms
+    return context.with_params(start_ms=start_ms, end_ms=end_ms), events
 
 
 def _measure(runner: FunnelQueryRunner, context: QueryContext, events: int) -> list[_Measured]:

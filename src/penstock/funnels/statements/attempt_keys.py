@@ -1,7 +1,7 @@
 """Statements that measure the keys of events that could be the attempt ID of a funnel.
 
-They read the events that match a step. Of many events, they read a share of the visitors and of the
-attempts, chosen by hashes.
+They read the events that match a step. Of many events, they examine a share of the visitors and of
+the attempts, chosen by hashes.
 """
 
 from collections.abc import Sequence
@@ -19,11 +19,10 @@ from penstock.funnels.statements.unit_keys import unit_key
 Keys = tuple[str, ...]
 """The keys of an attempt ID. No keys stand for visitors."""
 
-MAX_NAMES = 200
+MS_PER_HOUR = 3_600_000
+_MAX_NAMES = 200
 _MAX_EVENTS, _MAX_MEASURED = 50_000, 100_000
 """About how many events are read for names of properties, and are measured for each candidate."""
-_MAX_KEPT = 500_000
-"""Maximum number of step events that the engine keeps in memory instead of reading them again."""
 _MAX_UNIT_EVENTS, _MAX_UNIT_VISITORS = 1_000, 5
 _PAUSE_MS = 86_400_000
 _OPAQUE = r"^[0-9A-Za-z_.:+=~-]{1,128}$"
@@ -37,9 +36,12 @@ def parts_of(events: int) -> int:
     return 1 + events // _MAX_MEASURED
 
 
-def step_events(plan: Plan) -> Statement:
-    """Count the events of steps. Columns: events."""
-    return Statement(f"SELECT count() AS events FROM ({_steps(plan)})", plan.binder.values)
+def step_hours(plan: Plan) -> Statement:
+    """Count the events of steps by hour, the latest first. Columns: start_ms, events."""
+    start = f"intDiv(ts, {MS_PER_HOUR}) * {MS_PER_HOUR}"
+    sql = f"""SELECT {start} AS start_ms, count() AS events FROM ({_steps(plan)})
+              GROUP BY start_ms ORDER BY start_ms DESC"""
+    return Statement(sql, plan.binder.values)
 
 
 def opaque_properties(plan: Plan, events: int) -> Statement:
@@ -58,7 +60,7 @@ def opaque_properties(plan: Plan, events: int) -> Statement:
     steps = _steps(plan, {"properties": "events.properties"}, share=1 + events // _MAX_EVENTS)
     tail = f"""
         SELECT name, sum(events) AS with_id, count() AS values, max(events) AS of_most
-        FROM names GROUP BY name ORDER BY with_id DESC, name LIMIT {MAX_NAMES}"""
+        FROM names GROUP BY name ORDER BY with_id DESC, name LIMIT {_MAX_NAMES}"""
     return Statement(with_relations({"steps": steps, "names": names}, tail), plan.binder.values)
 
 
@@ -125,8 +127,7 @@ def measure(plan: Plan, candidates: Sequence[Keys], events: int) -> Statement:
     tail = """
         SELECT * FROM shares LEFT ANY JOIN of_attempts USING candidate
                              LEFT ANY JOIN of_visitors USING candidate ORDER BY candidate"""
-    kept = ["steps"] if events <= _MAX_KEPT else []
-    return Statement(with_relations(relations, tail, kept), plan.binder.values)
+    return Statement(with_relations(relations, tail, {"steps"}), plan.binder.values)
 
 
 def _steps(plan: Plan, more: dict[str, str] | None = None, share: int = 1) -> str:
