@@ -1351,7 +1351,7 @@ def test_the_attempt_id_is_suggested_and_chosen(account, page, watch):
     step(page, 2).get_by_label("Value").fill("done")
     suggest.click()
     expect(advice).to_have_text(
-        "Best choice: cart_id is on 100.0% of the events and makes 40 attempts; "
+        "Best choice: cart_id is on 100.0% of the steps' events and makes 40 attempts; "
         "8 visitors have several of them."
     )
     table = page.get_by_role("table", name="Suggested attempt IDs")

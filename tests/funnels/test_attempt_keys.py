@@ -135,7 +135,7 @@ def test_a_proposal_says_what_it_measured(market: Market) -> None:
         "severalVisitors": 1,
         "splitVisitors": 4,
         "joinedVisitors": 2,
-        "sentence": "cart_id is on 96.3% of the events and makes 12 attempts; 4 visitors have "
+        "sentence": "cart_id is on 96.3% of the steps' events and makes 12 attempts; 4 visitors have "
         "several of them; 1 attempt has several entries; 1 attempt has several visitors.",
     }
     assert (record["events"], record["examined"]) == (27, 1.0)

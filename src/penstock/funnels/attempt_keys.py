@@ -9,7 +9,7 @@ from pydantic import model_validator
 
 from penstock.base.id_names import looks_like_id, names_person_or_device, words_of
 from penstock.base.ids import WorkspaceId
-from penstock.base.rates import percent
+from penstock.base.wording import describe_attempts
 from penstock.funnels.definitions.builtins import SESSION_KEY, VISITOR_KEY
 from penstock.funnels.definitions.model import CountingUnit
 from penstock.funnels.pipeline import FunnelQueryRunner
@@ -177,11 +177,12 @@ def find_attempt_keys(
     """
     context = runner.prepare(workspace_id, DraftFunnel(draft.saved()), draft.selection())
     context, events = _latest(runner, context)
-    best = _best(_measure(runner, context, events)) if events else []
+    measured = _measure(runner, context, events) if events else []
+    best = [_record(each) for each in _best(measured)]
     return AttemptKeysRecord(
         events=events,
         examined=1 / parts_of(events),
-        data=[_record(each) for each in best],
+        data=best,
         sentence=_advice(events, best),
     )
 
@@ -241,8 +242,12 @@ def _best(measured: Sequence[_Measured]) -> list[_Measured]:
     """Return the proposals. `$visitor` with a property is one only if the property does less well
     alone, because several visitors have the same values.
     """
+    if not measured:
+        return []
     visitors, *others = measured
-    alone = {each.keys: each.preference for each in others if len(each.keys) == 1}
+    alone: dict[Keys, float] = {
+        each.keys: each.preference for each in others if len(each.keys) == 1
+    }
     proposed = [
         each
         for each in others
@@ -255,45 +260,30 @@ def _best(measured: Sequence[_Measured]) -> list[_Measured]:
 
 def _record(measured: _Measured) -> AttemptKeyRecord:
     row = measured.row
+    share = _ratio(row["with_id"], row["entries"] + row["later"])
+    figures = {
+        "several_entries": row["several_entries"],
+        "several_visitors": row["several_visitors"],
+        "split_visitors": row["split"],
+    }
+    name = " with ".join(measured.keys)
     return AttemptKeyRecord(
         keys=list(measured.keys),
-        share=_ratio(row["with_id"], row["entries"] + row["later"]),
+        share=share,
         entry_share=_ratio(row["entries_with_id"], row["entries"]),
         connected=measured.connected,
         attempts=row["attempts"],
-        several_entries=row["several_entries"],
-        several_visitors=row["several_visitors"],
-        split_visitors=row["split"],
         joined_visitors=row["joined"],
-        sentence=_sentence(measured),
+        sentence=describe_attempts(name, share, row["attempts"], **figures),
+        **figures,
     )
 
 
-def _sentence(measured: _Measured) -> str:
-    row, name = measured.row, " with ".join(measured.keys)
-    share = percent(_ratio(row["with_id"], row["entries"] + row["later"]))
-    clauses = [f"{name} is on {share} of the events and makes {_count(row['attempts'], 'attempt')}"]
-    clauses += [
-        f"{_count(row[column], noun)} {'has' if row[column] == 1 else 'have'} several {what}"
-        for column, noun, what in (
-            ("split", "visitor", "of them"),
-            ("several_entries", "attempt", "entries"),
-            ("several_visitors", "attempt", "visitors"),
-        )
-        if row[column]
-    ]
-    return "; ".join(clauses) + "."
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _advice(events: int, best: Sequence[_Measured]) -> str:
+def _advice(events: int, best: Sequence[AttemptKeyRecord]) -> str:
     if not events:
         return "The steps have no events yet, so no property can be proposed."
     if best:
-        return f"Best choice: {_sentence(best[0])}"
+        return f"Best choice: {best[0].sentence}"
     return (
         "No property tells journeys apart better than visitors do. Count visitors, or send an "
         "attempt ID with each event."
