@@ -13,7 +13,7 @@ from tests.conftest import ShiftedClock
 from tests.funnels import seed
 from tests.funnels.attempt_shops import DAY_S, SHOPS, Shop
 from tests.funnels.reference import History
-from tests.funnels.scenario import Json, Scene
+from tests.funnels.scenario import Json, Scene, where
 from tests.tenant import Tenant
 
 AGO_DAYS = 210
@@ -135,8 +135,8 @@ def test_a_proposal_says_what_it_measured(market: Market) -> None:
         "severalVisitors": 1,
         "splitVisitors": 4,
         "joinedVisitors": 2,
-        "sentence": "cart_id is on 96.3% of the steps' events and makes 12 attempts; 4 visitors have "
-        "several of them; 1 attempt has several entries; 1 attempt has several visitors.",
+        "sentence": "cart_id is on 96.3% of the steps' events and makes 12 attempts; 4 visitors "
+        "have several of them; 1 attempt has several entries; 1 attempt has several visitors.",
     }
     assert (record["events"], record["examined"]) == (27, 1.0)
 
@@ -178,6 +178,31 @@ def test_a_value_that_does_not_name_journeys_is_not_proposed(
     record = market.ask(shop, market.open(shop))
     assert record["data"] == []
     assert record["sentence"].startswith("No property tells journeys apart better than visitors do")
+
+
+FORMS: Json = {
+    "any order": {"order": "any"},
+    "nothing else": {"steps": [{}, {"strict": "all"}, {}]},
+    "filters": {"steps": [{"filters": [where("$first_time", "is_true")]}, {}, {}]},
+    "traits": {"steps": [{}, {}, {"filters": [where("$trait.plan", "is_not_set")]}]},
+    "a group": {"steps": [{}, {"mode": "all_of", "or": [{"value": "checkout_again"}]}, {}]},
+    "every run": {"countingUnit": "visitor", "repeat": True},
+    "several keys": {"attemptProperties": ["$visitor", "cart_id"]},
+    "no window": {"countingUnit": "visitor", "conversionWindowSeconds": None},
+}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_a_draft_of_every_form_has_proposals(market: Market, form: Json) -> None:
+    shop = SHOPS["carts"]()
+    website_id, draft = market.open(shop), draft_of(shop)
+    rows = form.get("steps", [{}, {}, {}])
+    for row in rows:
+        row["or"] = [{"type": "Event", **each} for each in row.get("or", [])]
+    more = {**form, "steps": [step | row for step, row in zip(draft["steps"], rows, strict=True)]}
+    if "conversionWindowSeconds" in form:
+        more["conversionWindow"] = None
+    assert market.ask(shop, website_id, **more)["events"] > 0
 
 
 def test_steps_without_events_have_no_proposals(market: Market) -> None:
