@@ -559,8 +559,12 @@ def test_event_names_of_all_properties_have_a_common_limit(monkeypatch, send, cl
     ]
 
 
+JOURNEYS = ("checkout_id", "customer_order_id", "trip_id")
+
+
 @pytest.mark.parametrize(
-    "name", ["checkout_id", "customer_order_id", "device_id", "domain_userid", "sessionId"]
+    "name",
+    [*JOURNEYS, "device_id", "domain_userid", "sessionId", "visit_id", "idfa", "client_ip"],
 )
 def test_ids_of_people_devices_and_sessions_are_no_attempt_ids(send, client, name):
     lines = [
@@ -571,7 +575,7 @@ def test_ids_of_people_devices_and_sessions_are_no_attempt_ids(send, client, nam
     ]
     lines += [event("paid", "cy", 9, **{name: empty}) for empty in ("", " ", "null", "undefined")]
     proposed = [each["name"] for each in summary_of(client, send(lines))["attemptProperties"]]
-    assert proposed == ([name] if name in ("checkout_id", "customer_order_id") else [])
+    assert proposed == ([name] if name in JOURNEYS else [])
 
 
 def test_a_small_file_reaches_no_limit(send, client):
