@@ -49,10 +49,10 @@ class Shop:
                   properties=more)
         )  # fmt: skip
 
-    def visits(self, visitors: int = VISITORS, most: int = 4) -> Iterator[tuple[str, float]]:
+    def visits(self, visitors: int = VISITORS, limit: int = 4) -> Iterator[tuple[str, float]]:
         """Yield visitors with the times of their visits, which are days apart."""
         for number in range(visitors):
-            for day in self.random.sample(range(DAYS), self.random.randint(1, most)):
+            for day in self.random.sample(range(DAYS), self.random.randint(1, limit)):
                 yield f"v{number}", day * DAY_S + self.random.random() * HOUR_S
 
     def walk(self, at_s: float, visitor: str, going_on: float, /, **properties: Any) -> None:
@@ -135,7 +135,7 @@ def shared_devices() -> Shop:
 def sessions() -> Shop:
     """A quiz without an ID, which one visitor takes several times."""
     shop = Shop("sessions", ("quiz_started", "answered", "quiz_done"), ["$session"], ("member_no",))
-    for visitor, at_s in shop.visits(most=6):
+    for visitor, at_s in shop.visits(limit=6):
         shop.walk(at_s, visitor, 0.7, session_id=shop.id("s"), member_no=visitor,
                   score=lambda: shop.random.randint(0, 100))  # fmt: skip
     return shop
@@ -169,7 +169,7 @@ def user_ids() -> Shop:
     """Users with two visitors each, and quotes that some events lack."""
     shop = Shop("user IDs", ("quote_opened", "quote_signed", "policy_paid"), ["quote"],
                 ("acct", "household"))  # fmt: skip
-    for visitor, at_s in shop.visits(most=5):
+    for visitor, at_s in shop.visits(limit=5):
         user = int(visitor[1:]) // 2
         if visitor != f"v{2 * user}":
             shop.merges[visitor] = f"v{2 * user}"
@@ -183,7 +183,7 @@ def device_ids() -> Shop:
     """Apps that send the ID of the device with each event, under names that do not say so."""
     shop = Shop("device IDs", ("upload_began", "upload_sent", "upload_shared"), ["upload"],
                 ("hw", "install_id", "device_id"))  # fmt: skip
-    for visitor, at_s in shop.visits(most=6):
+    for visitor, at_s in shop.visits(limit=6):
         if int(visitor[1:]) % 3 == 1:
             shop.merges[visitor] = f"v{int(visitor[1:]) - 1}"
         shop.walk(at_s, visitor, 0.7, hw=f"{visitor}-hw", install_id=f"{visitor}-in",

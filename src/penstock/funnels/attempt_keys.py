@@ -61,12 +61,12 @@ class AttemptKeysIn(PreviewIn):
     def _count_visitors(cls, draft: Any) -> Any:
         if not isinstance(draft, dict):
             return draft
-        kept = {key: value for key, value in draft.items() if not key.startswith("attemptProp")}
-        if "conversionWindow" not in kept:
-            kept["conversionWindowSeconds"] = (
-                kept.get("conversionWindowSeconds") or ATTEMPT_WINDOW_S
+        body = {key: value for key, value in draft.items() if not key.startswith("attemptProp")}
+        if "conversionWindow" not in body:
+            body["conversionWindowSeconds"] = (
+                body.get("conversionWindowSeconds") or ATTEMPT_WINDOW_S
             )
-        return {**kept, "countingUnit": CountingUnit.VISITOR}
+        return {**body, "countingUnit": CountingUnit.VISITOR}
 
 
 class AttemptKeyRecord(Record):
@@ -121,8 +121,8 @@ class _Measured:
     @property
     def connected(self) -> float:
         """Share of later events that follow an entry of the same attempt."""
-        own = _ratio(self.row["connected"], self.row["own_later"])
-        return own * _ratio(self.row["later_with_id"], self.row["later"])
+        of_events_with_id = _ratio(self.row["connected"], self.row["own_later"])
+        return of_events_with_id * _ratio(self.row["later_with_id"], self.row["later"])
 
     @property
     def returns(self) -> int:
@@ -143,8 +143,8 @@ class _Measured:
         """
         entries = _ratio(self.row["entries_with_id"], self.row["entries"])
         distinct = _ratio(self.row["attempts"], self.row["own_entries"])
-        single = _ratio(self.row["attempts"], self.row["runs"])
-        return entries * self.connected**2 * single * sqrt(distinct)
+        separate = _ratio(self.row["attempts"], self.row["runs"])
+        return entries * self.connected**2 * separate * sqrt(distinct)
 
     @property
     def preference(self) -> float:
@@ -226,7 +226,7 @@ def _candidates(context: QueryContext, rows: Sequence[Mapping[str, Any]]) -> Ite
 
     IDs of people and devices are left out, and so are constants and amounts.
     """
-    found = [
+    names = [
         row["name"]
         for row in rows
         if row["values"] >= _MIN_VALUES
@@ -235,7 +235,7 @@ def _candidates(context: QueryContext, rows: Sequence[Mapping[str, Any]]) -> Ite
         and not names_person_or_device(row["name"])
         and not words_of(row["name"]).endswith(_AMOUNTS)
     ]
-    yield from found[:_MAX_PROPERTIES]
+    yield from names[:_MAX_PROPERTIES]
 
 
 def _best(measured: Sequence[_Measured]) -> list[_Measured]:
@@ -245,14 +245,14 @@ def _best(measured: Sequence[_Measured]) -> list[_Measured]:
     if not measured:
         return []
     visitors, *others = measured
-    alone: dict[Keys, float] = {
+    single: dict[Keys, float] = {
         each.keys: each.preference for each in others if len(each.keys) == 1
     }
     proposed = [
         each
         for each in others
         if each.is_proposed(visitors)
-        and (len(each.keys) == 1 or each.preference > alone[each.keys[1:]])
+        and (len(each.keys) == 1 or each.preference > single[each.keys[1:]])
     ]
     proposed.sort(key=lambda each: (-each.preference, each.keys))
     return proposed[:_MAX_PROPOSALS]
