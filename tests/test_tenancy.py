@@ -257,6 +257,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("put", "/api/settings/websites/{website_id}/providers/{provider}"): {"json": SECRET},
     ("post", "/api/deletions"): {"json": {"visitorId": "ada"}},
     ("post", "/api/funnels/preview"): {"json": FUNNEL},
+    ("post", "/api/funnels/attempt-keys"): {"json": FUNNEL},
     ("post", "/api/funnels/validate"): {"json": FUNNEL},
     ("post", "/api/webhooks"): {"json": {"name": "W", "funnelId": "fun_x", **WEBHOOK}},
     ("post", "/api/webhooks/{webhook_id}/replay"): {"json": {"from": iso(system_clock())}},

@@ -10,6 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 from penstock.accounts.audit.model import Action
 from penstock.accounts.audit.service import AuditLog
 from penstock.accounts.model import Caller
+from penstock.funnels.attempt_keys import AttemptKeysIn, AttemptKeysRecord, find_attempt_keys
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.request import question
 from penstock.funnels.questions import EXPORTS, QUESTIONS, FunnelExport, FunnelQuestion
@@ -77,6 +78,24 @@ def preview_funnel(
     return preview(funnel_queries, caller.workspace_id, draft)
 
 
+@slow_route(
+    "POST",
+    "/api/funnels/attempt-keys",
+    "Find the attempt ID",
+    status=200,
+    validated_by="funnels",
+    scopes=(KeyScope.READ,),
+    tag="funnels",
+)
+def propose_attempt_keys(
+    caller: Caller, funnel_queries: FunnelQueryRunner, draft: AttemptKeysIn
+) -> AttemptKeysRecord:
+    """Send a draft of a funnel, as for a preview. Returns the keys of its events that could be the
+    attempt ID, measured, the best first. IDs of people and devices are never proposed.
+    """
+    return find_attempt_keys(funnel_queries, caller.workspace_id, draft)
+
+
 @question("units/{unit:path}", "Trace of one unit")
 def read_trace(
     request: AnyRequest,
@@ -115,6 +134,7 @@ def _described_by(use_case: Callable[..., Any], function: Callable[..., Any]) ->
 
 ROUTES = (
     preview_funnel,
+    propose_attempt_keys,
     *map(_question_route, QUESTIONS),
     *map(_export_route, EXPORTS),
     read_trace,
