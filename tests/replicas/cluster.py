@@ -172,15 +172,21 @@ class ReplicatedCluster:
             for table in REPLICATED if server.is_up else ():
                 server.execute(f"SYSTEM SYNC REPLICA {DATABASE}.{table}")
 
+    def hold_fetches(self, number: int) -> None:
+        """Let no server send parts to this one. `heal` ends that."""
+        for other in self.servers:
+            if other.is_up and other is not self.servers[number]:
+                other.execute("SYSTEM STOP REPLICATED SENDS")
+
     def heal(self) -> None:
-        """Start what a test has killed, and let all replicas fetch."""
+        """Start what a test has killed, and let all replicas fetch parts."""
         if self.zookeeper._process.poll() is not None:
             self.zookeeper.start()
         for server in self.servers:
             if not server.is_up:
                 server.start()
             server.thaw()
-            server.execute("SYSTEM START FETCHES")
+            server.execute("SYSTEM START REPLICATED SENDS")
         eventually(lambda: all(map(_is_writable, self.servers)))
         self.sync()
 

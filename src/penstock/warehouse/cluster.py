@@ -65,6 +65,8 @@ class Cluster:
         "skip_unavailable_shards": 0,  # A result without some shards would be wrong.
         # Reads go to the replica that received the writes, so they see all shipped events.
         "load_balancing": "in_order",
+        # A replica that lags for a second or longer is read only if all replicas lag.
+        "max_replica_delay_for_distributed_queries": 1,
         "prefer_localhost_replica": 0,
         "handshake_timeout_ms": 1000,  # A server tries three times to connect to a shard.
     }
