@@ -26,6 +26,9 @@ _PHRASES: Mapping[tuple[Switch, str], str] = {
     (Switch.NUMBERS, "ignored"): "sequence numbers are ignored",
     (Switch.ONE_EVENT, "onePerTime"): "equal events at the same time count as one",
     (Switch.ONE_EVENT, "every"): "one event counts for every step that it matches",
+    (Switch.EXCLUDED, "gone"): "an exclusion takes the unit out, but a later try may replace it",
+    (Switch.EXCLUDED, "atStep"): "an excluded unit counts at the step that it reached",
+    (Switch.STRICT, "dropOff"): "any event between two steps ends the try",
     (Switch.EXCLUDED, "ignored"): "nothing excludes a unit",
     (Switch.STRICT, "strict_order"): "any event between two steps breaks the order",
     (Switch.STRICT, "strict_deduplication"): "a repeated step breaks the order",
@@ -107,6 +110,10 @@ def assumed(comparison: Comparison, context: QueryContext) -> list[str]:
         texts.append(f"units are the values of {_unit(comparison)}, as here")
     if context.profile.has_provider_events:
         texts.append("whole seconds of payment providers count as here")
+    if comparison.there[Switch.EXCLUDED] == "atStep":
+        texts.append("an exclusion at the time of the next step does not count")
+    if comparison.there[Switch.STRICT] == "dropOff":
+        texts.append("an event at the time of the next step ends the try, as here")
     if comparison.definition.window_s is None:
         texts.append("there is no conversion window, as here")
     return texts

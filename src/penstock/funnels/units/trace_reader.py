@@ -121,10 +121,12 @@ def trace_there(
     """Return a unit and the decisions on its events by the rules of another tool."""
     decisions: dict[str, Explanation] | None = None
     rules = rules_of(comparison, comparison.switches)
-    if rules is not None and rules.greedy is not None:
+    if rules is None or rules.by_tries or (rules.greedy and rules.definition.excludes):
+        decisions = None
+    elif rules.greedy is not None:
         events = [matched_event(context.definition, row) for row in traced.rows]
         decisions = explain_greedy(rules, events)
-    elif rules is not None and rules.modes is None:
+    elif rules.modes is None:
         other = replace(context, definition=rules.definition, params=rules.params)
         there, _ = _UnitReader(runner, other).unit(traced.name, selector, choose_run, rules=rules)
         decisions = dict(there.decisions)
