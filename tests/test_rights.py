@@ -28,7 +28,9 @@ OWNERS_ONLY = {
 """Operations that a member may not call. Source: docs/security-model.md, who may do what."""
 READ_BY_POST = {
     ("post", "/api/funnels/preview"),
+    ("post", "/api/funnels/attempt-keys"),
     ("post", "/api/funnels/validate"),
+    ("post", "/api/receipts/open"),
     ("delete", "/api/jobs/{job_id}"),
 }
 """Operations that read in spite of their method."""

@@ -52,6 +52,7 @@ from penstock.nodes import plugin as nodes_room
 from penstock.outbound import plugin as outbound_room
 from penstock.providers import plugin as providers_room
 from penstock.providers.service import forget_customers, visitor_customers
+from penstock.receipts import plugin as receipts_room
 from penstock.segment import plugin as segment_room
 from penstock.segment.replays import read_refused_call
 from penstock.settings import Settings
@@ -83,6 +84,7 @@ ROOMS: tuple[type[Room], ...] = (
     digests_room.DigestsRoom,
     annotations_room.AnnotationsRoom,
     shares_room.SharesRoom,
+    receipts_room.ReceiptsRoom,
     webhooks_room.WebhooksRoom,
     alerts_room.AlertsRoom,
     backup_room.BackupRoom,
@@ -187,6 +189,7 @@ def build_services(
     alerts = alerts_room.build(core, accounts, events, funnels, catalogue, outbound.outbound, box)
     exports = exports_room.build(core, accounts, wait_until_shipped=wait_until_shipped)
     shares = shares_room.build(core, accounts, funnels)
+    receipts = receipts_room.build(core, accounts, funnels, box)
     digests = digests_room.build(core, accounts, funnels, box)
     annotations = annotations_room.build(core, accounts, funnels)
     webhooks = webhooks_room.build(core, accounts, funnels, outbound, box)
@@ -194,8 +197,8 @@ def build_services(
     edge = edge_room.build(core)
     rooms: list[Room] = [
         *(edge, nodes, accounts, events, providers, segment, funnels, catalogue, activity),
-        *(links, disk, outbound, jobs, exports, annotations, shares, alerts, digests, webhooks),
-        backup,
+        *(links, disk, outbound, jobs, exports, annotations, shares, receipts, alerts, digests),
+        *(webhooks, backup),
     ]
     health = health_room.build(
         core,

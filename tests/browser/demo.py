@@ -133,6 +133,9 @@ class Demo:
             "value": "none",
         }
         self.ids["share"] = self._share()
+        selection = {"period": "settled", "timezone": "Europe/Berlin"}
+        number = {"funnelId": self.ids["funnel"], "parameters": selection}
+        self.ids["receipt"] = create(client, "/api/receipts", number)["id"]
         release = {"text": "Release 4.2", "at": int(time.time() - 12 * 86_400) * 1000}
         create(client, "/api/annotations", release)
         alert = {**ALERT, "condition": {**ALERT["condition"], "funnelId": self.ids["funnel"]}}

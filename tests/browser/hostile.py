@@ -219,6 +219,8 @@ class Workspace:
         selection = {"period": "all", "filters": json.dumps(match["filters"])}
         share = self._send("/api/shares", {"funnelId": funnel_id, "parameters": selection})
         self.ids["share"] = share["url"].rpartition("/")[2]
+        number = {"funnelId": funnel_id, "parameters": selection}
+        self.ids["receipt"] = self._send("/api/receipts", number)["id"]
         condition = {"kind": "silence", "event": text, "minutes": 60}
         chat = {"kind": "chat", "url": "https://chat.example.com/hooks/1"}
         alert = {"name": self.name, "condition": condition, "channels": [chat]}

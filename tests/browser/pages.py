@@ -73,6 +73,7 @@ PAGES = (
     ),
     report("report-trace", path="/units/{unit}", dark=True),
     report("report-share", "period=30d&breakdown=plan", path="/share"),
+    report("report-receipt", "period=30d", path="/receipt"),
     ShownPage("shared", "/s/{name}", "/s/{share}", signed_in=False, dark=True),
     ShownPage("funnel-edit", "/funnels/{funnel_id}/edit", "/funnels/{funnel}/edit", dark=True),
     ShownPage("goals", "/goals"),
@@ -137,6 +138,8 @@ PAGES = (
     ShownPage("settings-members", "/settings/members", dark=True),
     ShownPage("invited", "/signup", "/signup?invitation={invitation}", signed_in=False),
     ShownPage("settings-shares", "/settings/shares"),
+    ShownPage("settings-receipts", "/settings/receipts"),
+    ShownPage("receipt", "/receipts/{receipt_id}", "/receipts/{receipt}", dark=True),
     ShownPage("settings-audit-log", "/settings/audit-log"),
     ShownPage("settings-account", "/settings/account"),
 )

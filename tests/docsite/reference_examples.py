@@ -198,6 +198,7 @@ def _use_funnels(recorder: Recorder, shop: Json) -> None:
     call("GET", "/api/funnels/{funnel_id}/unit-table", query=table, **ids)
     _use_cohorts(recorder, funnel["id"])
     _use_shares(recorder, funnel["id"])
+    _use_receipts(recorder, funnel["id"])
     _use_alerts(recorder)
     _use_annotations(recorder)
     trace = "/api/funnels/{funnel_id}/units/{unit}"
@@ -234,6 +235,17 @@ def _use_shares(recorder: Recorder, funnel_id: str) -> None:
     share = recorder.call("POST", "/api/shares", body)
     recorder.call("GET", "/api/shares", query={"funnelId": funnel_id})
     recorder.call("DELETE", "/api/shares/{share_id}", share_id=share["id"])
+
+
+def _use_receipts(recorder: Recorder, funnel_id: str) -> None:
+    body = {"funnelId": funnel_id, "name": "Board, December", "parameters": {"period": "30d"}}
+    ids = {"receipt_id": recorder.call("POST", "/api/receipts", body)["id"]}
+    recorder.call("GET", "/api/receipts", query={"funnelId": funnel_id})
+    recorder.call("GET", "/api/receipts/{receipt_id}", **ids)
+    file = recorder.call("GET", "/api/receipts/{receipt_id}/file", **ids)
+    recorder.call("POST", "/api/receipts/open", file)
+    recorder.call("DELETE", "/api/receipts/{receipt_id}", **ids)
+    recorder.call("GET", "/.well-known/penstock-receipt-keys.json")
 
 
 def _use_alerts(recorder: Recorder) -> None:

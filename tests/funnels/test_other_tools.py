@@ -233,3 +233,83 @@ def test_totals_begin_runs_in_the_period(scene: Scene) -> None:
     record = compare(scene, funnel, f"{MP}:totals", **scene.period(100, 9000))
     assert pick(record, "entered", "completed", "enteredHere") == (1, 1, 0)
     assert [each["rules"] for each in record["reasons"]] == [["entries"]]
+
+
+REASONS = {
+    "tie": "10/A 10/B",
+    "number": "10/A(2) 20/B(1)",
+    "entry": "0/A 3700/A 3800/B",
+    "before": "-50/A 10/A 20/B",
+    "same": "10/A 20/B",
+}
+
+
+def test_each_reason_opens_its_units(scene: Scene) -> None:
+    for attempt, story in REASONS.items():
+        for event in story.replace("-50/A ", "").split():
+            scene.story(event, visitor=attempt, attempt=attempt)
+    scene.send_event(-50, "A", "before", attempt="before")
+    funnel = scene.attempts("A", "B")
+    query = {"countLike": PH, **scene.period(0, 9000)}
+    record = compare(scene, funnel, PH, **scene.period(0, 9000))
+    names = {each["reason"]: each["onlyThere"] for each in record["reasons"]}
+    assert names == {"ties": 1, "numbers": 1, "entries": 2}
+    listed = {
+        reason: scene.units(funnel, differs="true", reason=reason, **query) for reason in names
+    }
+    assert {reason: sorted(units) for reason, units in listed.items()} == {
+        "ties": ["tie"],
+        "numbers": ["number"],
+        "entries": ["before", "entry"],
+    }
+    there = listed["ties"]["tie"]["there"]
+    assert pick(there, "reached", "completed", "reason") == (2, True, "ties")
+    assert there["sentence"] == (
+        "By PostHog's rules it completes; here it stops after step 1: "
+        "equal times count in the order of the steps."
+    )
+    assert len(scene.units(funnel, differs="true", **query)) == 4
+    rows = scene.table(funnel, "export/units", differs="true", reason="entries", **query)
+    assert len(rows) == 2
+    unknown = scene.request(funnel, "units", differs="true", reason="afterEnd", **query)
+    assert faults(unknown, 400) == ["reason does_not_fit"]
+    assert faults(scene.request(funnel, "units", differs="true"), 400) == ["differs needs_tool"]
+    assert faults(scene.request(funnel, "units", reason="ties", **query), 400) == [
+        "reason required"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tool", "story", "decisions", "reached"),
+    [
+        (PH, "0/A 0/B", {"A": "entry", "B": "accepted"}, 2),
+        (PH, "0/A 3700/A 3800/B", {"A": "entry", "B": "accepted"}, 2),
+        (AM, "0.2/B 0.7/A", {"A": "entry", "B": "accepted"}, 2),
+        (MP, "0.2/B 1.7/A", {"A": "entry", "B": "accepted"}, 2),
+        (MP, "0/A 3700/B", {"A": "entry", "B": "noMatch"}, 1),
+        (WF, "0/A 0/B", {"A": "entry", "B": "accepted"}, 2),
+        (f"{WF}:strict_order", "0/A 5/F 6/B", None, 1),
+    ],
+)
+@pytest.mark.parametrize("unit", ["visitor", "attempt"])
+def test_a_trace_has_both_decisions(
+    scene: Scene, unit: str, tool: str, story: str, decisions: Json | None, reached: int
+) -> None:
+    scene.start_ms -= scene.start_ms % 1000
+    scene.story(story, visitor="ann", attempt="a1")
+    funnel = scene.funnel("A", "B", conversionWindowSeconds=HOUR_S)
+    if unit == "attempt":
+        funnel = scene.attempts("A", "B", sequenceProperty="n")
+    name, _, mode = tool.partition(":")
+    query = {"countLike": name, **({"mode": mode} if mode else {})}
+    trace = scene.trace(funnel, "ann" if unit == "visitor" else "a1", **query)
+    there = trace["there"]
+    assert there["reached"] == reached
+    assert (there["reason"] is None) == (trace["reached"] == reached)
+    if decisions is None:
+        assert there["events"] is None
+        return
+    types = {event["eventId"]: event["name"] for event in trace["events"]}
+    last = {types[event["eventId"]]: event["decision"] for event in there["events"]}
+    assert last == decisions
+    assert [event["eventId"] for event in there["events"]] == list(types)

@@ -9,7 +9,7 @@ from penstock.web.nav import NAV
 from tests.cases import cases
 from tests.records import create, event_steps, new_website, send_file
 from tests.tenant import visitor
-from tests.test_tenancy import cohort, creator, link_into_app, share
+from tests.test_tenancy import cohort, creator, link_into_app, receipt, share
 
 FUNNEL = {"name": "Sign-up", "steps": event_steps("signed_up", "paid")}
 SEGMENT = {"name": "Paying", "filters": [{"property": "plan", "operator": "is_set"}]}
@@ -52,6 +52,7 @@ def ids_of_records(workspace):
         "goal_id": creator("/api/goals", GOAL)(workspace),
         "segment_id": creator("/api/segments", SEGMENT)(workspace),
         "cohort_id": cohort(workspace),
+        "receipt_id": receipt(workspace),
         "name": share(workspace)["url"].rpartition("/")[2],
         "link_id": link_into_app(workspace),
         "unit": "any",

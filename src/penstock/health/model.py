@@ -97,10 +97,10 @@ class Readiness(NamedTuple):
 
     stores: whether each store answers. is_damaged: whether the metadata database is damaged.
 
-    missing_right: a permission missing in the event store. silent_shards: numbers of the event
-    store's shards that do not respond. failed_workers: workers that have failed for a minute or
-    longer. outbox: None if the metadata database does not answer. is_outbox_old:
-    whether the oldest rows have waited too long. resources: None if the disk does not answer.
+    missing_right: a permission missing in the event store. silence: a sentence that names the event
+    store's shards or replicas that do not respond. failed_workers: workers that have failed for a
+    minute or longer. outbox: None if the metadata database does not answer. is_outbox_old: whether
+    the oldest rows have waited too long. resources: None if the disk does not answer.
     outcomes, missing: for information only; they never make the node unready.
     """
 
@@ -114,7 +114,7 @@ class Readiness(NamedTuple):
     missing: MissingEvents
     is_damaged: bool
     missing_right: str | None
-    silent_shards: Sequence[int]
+    silence: str | None
 
     @property
     def is_ready(self) -> bool:

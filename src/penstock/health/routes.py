@@ -12,7 +12,6 @@ from penstock.health.model import MissingEvents, OutcomesHealth, Readiness, Reso
 from penstock.health.service import HealthService
 from penstock.http.answers import answer
 from penstock.http.handlers import route
-from penstock.warehouse.cluster import describe_silent_shards
 
 _DAMAGED = "The metadata database is damaged: restore a backup."
 _DISK_FULL = "The disk is full: free some space, such as by cancelling imports."
@@ -54,10 +53,10 @@ def _reason(readiness: Readiness) -> str | None:
         return _DAMAGED
     if right := readiness.missing_right:
         return f"The event store refuses a right: GRANT {right} to its user."
-    if shards := describe_silent_shards(readiness.silent_shards):
-        return shards
     if readiness.is_disk_full:
         return _DISK_FULL
+    if readiness.silence:
+        return readiness.silence
     return _DISK_LOW if readiness.is_degraded else None
 
 

@@ -75,7 +75,7 @@ class HealthService:
             missing=self._missing(),
             is_damaged=self._database.damage is not None,
             missing_right=self._warehouse.missing_right,
-            silent_shards=self._warehouse.silent_shards,
+            silence=self._warehouse.silence,
         )
 
     async def _result(self, name: str) -> Any:

@@ -82,6 +82,8 @@ class Limits:
     """Maximum seconds that a report waits for events that were acknowledged before the report was
     requested.
     """
+    receipt_wait_s: float = 2.0
+    """Seconds in which events that were received before a receipt's time reach the metadata DB."""
     stored_outcomes_after_ms: int = 200
     """Minimum query time in milliseconds at which a saved funnel's outcomes are stored."""
 

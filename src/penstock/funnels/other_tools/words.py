@@ -9,6 +9,7 @@ from penstock.funnels.definitions.windows import UNIT_S, window_in_words
 from penstock.funnels.other_tools.rules import Comparison, Switch
 from penstock.funnels.other_tools.schema import DifferenceRecord, SettingRecord, ShownRecord
 from penstock.funnels.queries.context import QueryContext
+from penstock.funnels.statements.other_tools import EXCLUDED
 
 _DAY_MS = 86_400_000
 _RULES_OF = "November 2026"
@@ -29,6 +30,28 @@ _PHRASES: Mapping[tuple[Switch, str], str] = {
     (Switch.STRICT, "strict_order"): "any event between two steps breaks the order",
     (Switch.STRICT, "strict_deduplication"): "a repeated step breaks the order",
 }
+
+
+def unit_words(
+    comparison: Comparison, here: int, there: int, sets: Sequence[Sequence[Switch]] | None
+) -> str:
+    """Return how far a unit gets by the tool's rules and by ours, and why.
+
+    here, there: results as in `compared`. sets: see `reason_words`; None if the results are equal.
+    """
+    name, n = comparison.row.name, len(comparison.definition.steps)
+    text = f"By {name}'s rules it {_result_words(there, n)}"
+    if sets is None:
+        return f"{text}, as here."
+    return f"{text}; here it {_result_words(here, n)}: {reason_words(comparison, sets)}."
+
+
+def _result_words(result: int, n: int) -> str:
+    if not result:
+        return "does not enter"
+    if result > EXCLUDED:
+        return f"is excluded after step {result - EXCLUDED}"
+    return "completes" if result == n else f"stops after step {result}"
 
 
 def reason_words(comparison: Comparison, sets: Sequence[Sequence[Switch]]) -> str:

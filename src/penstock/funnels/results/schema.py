@@ -18,7 +18,7 @@ from penstock.base.paging import MAX_PAGE_SIZE, Page
 from penstock.base.table_files import TableFormat
 from penstock.funnels.definitions.ad_hoc import AdHocChanges
 from penstock.funnels.definitions.schema import SavedFilter
-from penstock.funnels.other_tools.schema import CountLikeRecord, LikeQuery
+from penstock.funnels.other_tools.schema import CountLikeRecord, ShownQuery
 from penstock.funnels.queries.parameters import Selection
 from penstock.funnels.queries.schema import (
     CohortFilter,
@@ -40,7 +40,7 @@ from penstock.http.period import (
 from penstock.http.schema import Name, Rate, Record, without_nul
 
 
-class ResultsQuery(CohortQuery, LikeQuery):
+class ResultsQuery(CohortQuery, ShownQuery):
     """Query parameters for results."""
 
     page: Annotated[int, Field(ge=1, le=2**31 - 1)] = 1

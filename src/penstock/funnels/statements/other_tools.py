@@ -26,8 +26,8 @@ from penstock.funnels.statements.runs import NO_END
 
 EXCLUDED = 128
 """Added to the result of a unit that was excluded after the step that it reached."""
-MAX_NAMED_UNITS = 2_000
-"""Maximum number of unexplained units whose keys `compared` returns for each of its rows."""
+MAX_NAMED_UNITS = 20_000
+"""Maximum number of differing units whose keys `compared` returns for each of its rows."""
 
 
 class Entries(StrEnum):
@@ -49,9 +49,10 @@ class Entries(StrEnum):
 class Rules:
     """Rules that count units.
 
-    tick_ms: times are rounded down to a multiple of it. one_of_kind: of a unit's events with the
-    same time that match the same rows, only one counts. modes: count with the engine's function
-    `windowFunnel` in these modes; None for a fold. greedy: the fold of `_greedy`, or None for ours.
+    tick_ms: times are rounded down to a multiple of it. one_of_kind: whether only one of a unit's
+    events counts if they have the same time and match the same rows. modes: modes of the engine's
+    function `windowFunnel`, which counts then; None for a fold. greedy: the fold that counts then;
+    None for ours.
     """
 
     definition: Definition
@@ -87,23 +88,18 @@ def compared(
     A result is the number of steps that the unit reached, plus `EXCLUDED` if it was excluded; 0 if
     it did not enter. units: keys of the units to read; None for all.
 
-    Columns: entered_here, entered_there, completed_here, completed_there (1 or 0), differs (whether
-    the results do), explained (a mask with a bit for each of `tried` that has the result of there;
-    0 if the results do not differ), units (their number) and named (keys of unexplained ones, at
-    most `MAX_NAMED_UNITS`).
+    Columns: here, there (results), explained (a mask with a bit for each of `tried` that has the
+    result of there; 0 if the results do not differ), units (their number) and named (keys of units
+    whose results differ, the first `MAX_NAMED_UNITS`).
     """
     first = _plan(here, profile, units)
     results = _results(first, [here, there, *tried], profile, units)
     explains = " + ".join(f"{1 << at} * (results[{at + 3}] = there)" for at in range(len(tried)))
-    completed = len(here.definition.steps)
     sql = f"""
-    SELECT here > 0 AS entered_here, there > 0 AS entered_there,
-           here = {completed} AS completed_here, there = {completed} AS completed_there,
-           here != there AS differs, if(differs, {explains or "0"}, 0) AS explained,
-           count() AS units,
-           groupArrayIf({MAX_NAMED_UNITS})(unit, differs AND explained = 0) AS named
+    SELECT here, there, if(here != there, {explains or "0"}, 0) AS explained, count() AS units,
+           groupArraySortedIf({MAX_NAMED_UNITS})(unit, here != there) AS named
     FROM (SELECT unit, results, results[1] AS here, results[2] AS there FROM ({results}))
-    GROUP BY entered_here, entered_there, completed_here, completed_there, differs, explained"""
+    GROUP BY here, there, explained"""
     return Statement(sql, first.binder.values)
 
 
@@ -142,7 +138,8 @@ def _counted(plan: Plan, rules: Rules) -> str:
         return _by_function(plan, rules.modes)
     if rules.greedy is not None:
         return _by_greedy_fold(plan, rules.greedy)
-    relations = counted_units(plan, Strategy.AUTO)
+    strategy = Strategy.AUTO if plan.subset.units is None else Strategy.GENERAL
+    relations = counted_units(plan, strategy)
     if rules.one_of_kind:
         relations["matched"] = f"SELECT * FROM ({relations['matched']}) LIMIT 1 BY unit, ts, mask"
     result = f"toUInt8(reached + {EXCLUDED} * (excluded_after >= 0))"

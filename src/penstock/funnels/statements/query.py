@@ -54,6 +54,21 @@ class Sort(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Known:
+    """The events, merges and traits that were stored at an earlier time.
+
+    received_until_ms: time of receipt of the last event. before_import: an ID that sorts before
+    those of later imports, whose events can state an earlier time of receipt. merge, traits:
+    versions of the newest merge and of the newest traits.
+    """
+
+    received_until_ms: int
+    before_import: str
+    merge: int
+    traits: int
+
+
+@dataclass(frozen=True, slots=True)
 class QueryParams:
     """The parameters of a funnel query.
 
@@ -63,7 +78,7 @@ class QueryParams:
     cohorts. search: text in a value of the cohorts to list, in NFC; empty for all. settled: whether
     to count only settled units. members: the visitors of each saved cohort that the funnel reads
     (`sources.member_texts`). reads_all_traits: whether the rows depend on traits that the
-    definition does not name.
+    definition does not name. known: read only what was stored at an earlier time; None for all.
     """
 
     website_ids: tuple[WebsiteId, ...]
@@ -79,6 +94,7 @@ class QueryParams:
     settled: bool = False
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     reads_all_traits: bool = False
+    known: Known | None = None
 
 
 @dataclass(frozen=True, slots=True)

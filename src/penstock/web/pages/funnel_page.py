@@ -336,6 +336,9 @@ class FunnelPage:
     def share_address(self) -> str:
         return address_with_selection(f"{self._path}/share", self.selection)
 
+    def receipt_address(self) -> str:
+        return address_with_selection(f"{self._path}/receipt", self.selection)
+
     def api(self, kind: str, *, cohort: bool = True, **more: Any) -> str:
         """Return the path of the API call for the same numbers."""
         query = urlencode(self.parameters(cohort=cohort, **more), quote_via=quote)
