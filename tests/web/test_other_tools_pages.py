@@ -5,7 +5,7 @@ from html import unescape
 import pytest
 
 from tests.funnels.scenario import HOUR_S
-from tests.web.reading import html_of, text_of
+from tests.web.reading import html_of, link_of, text_of, without_tags
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
@@ -36,6 +36,23 @@ def test_the_tab_gives_settings_before_sentences_and_reasons(workspace, scene):
     assert positions == sorted(positions)
     html = html_of(workspace, ADDRESS.format(funnel) + "&countLike=posthog&shown=3", "detail")
     assert "countLike=posthog&amp;shown=3" in html  # the API call
+
+
+def test_a_reason_opens_its_units_and_a_trace_has_both_decisions(workspace, scene):
+    scene.story("0/A 10/B", visitor="ann")
+    scene.story("0/A 0/B", visitor="ben")
+    funnel = scene.funnel("A", "B", conversionWindowSeconds=HOUR_S)
+    html = html_of(workspace, ADDRESS.format(funnel), "detail")
+    units = link_of(html, "1")
+    page = text_of(workspace, units)
+    assert "Visitors that PostHog counts in another way: ties" in page
+    rows = html_of(workspace, units, "list")
+    assert "ann" not in rows
+    assert "Step 1 of 2 Dropped off Step 2 of 2" in without_tags(rows)
+    trace = unescape(text_of(workspace, link_of(rows, "ben"), "timeline"))
+    assert "By PostHog's rules it completes; here it stops after step 1: equal times" in trace
+    assert "Skipped: unordered tie" in trace
+    assert "In PostHog: Accepted Step 2." in trace
 
 
 @pytest.mark.parametrize("query", ["countLike=ga4", "countLike=ga4&shown=61"])
