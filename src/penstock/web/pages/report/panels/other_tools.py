@@ -14,7 +14,7 @@ _NAMES = {
     },
     Tool.GA4: "Google Analytics 4",
 }
-"""Names of the tools in the order of the menu: the one that people ask about most is first."""
+"""Names of the tools in the order of the menu."""
 
 
 def other_tools(context: ReportContext) -> dict[str, Any]:
