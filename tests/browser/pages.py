@@ -60,6 +60,7 @@ PAGES = (
     report("report-flows", "show=flows&of=visitor"),
     report("report-next", "show=next&step=1"),
     report("report-quality", "show=quality"),
+    report("report-other-tools", "show=otherTools&countLike=posthog&shown=61"),
     report(
         "report-asked", f"breakdown=$country&window=12h&settled=true&filters={ON_BASIC}", dark=True
     ),

@@ -14,7 +14,7 @@ from tests.funnels.reference.other_tools import (
     NOTHING,
     Event,
     NotKnown,
-    Question,
+    ToolQuery,
     amplitude,
     counted_runs,
     mixpanel,
@@ -43,18 +43,18 @@ def events_of(story: str) -> list[Event]:
     ]
 
 
-def question(steps: str, **more: Any) -> Question:
+def question(steps: str, **more: Any) -> ToolQuery:
     """A question about steps in the notation `A B|C`, with one hour unless `window_s` differs."""
     window_s = more.pop("window_s", HOUR_S)
     names = [step.split("|") for step in steps.split()]
-    return Question(names, None if window_s is None else window_s * 1000, **more)
+    return ToolQuery(names, None if window_s is None else window_s * 1000, **more)
 
 
 def reached(
-    tool: Callable[..., Any], asked: Question, story: str, *modes: Any, **options: Any
+    tool: Callable[..., Any], query: ToolQuery, story: str, *modes: Any, **options: Any
 ) -> Expected:
     try:
-        count: int = tool(asked, events_of(story), *modes, **options).reached
+        count: int = tool(query, events_of(story), *modes, **options).reached
     except NotKnown:
         return NotKnown
     return count
@@ -66,7 +66,7 @@ UNKNOWN = NotKnown
 
 # Number, question, events; steps reached by Penstock, PostHog, Mixpanel, Amplitude, windowFunnel.
 # None: the story is not about that tool.
-STORIES: Sequence[tuple[int, Question, str, Expected, Expected, Expected, Expected, Expected]] = [
+STORIES: Sequence[tuple[int, ToolQuery, str, Expected, Expected, Expected, Expected, Expected]] = [
     (1, AB, "0/A 0/B", 1, 2, 2, 2, 2),
     (2, AB, "0/B 0.03/A", 1, 1, 2, 2, 1),
     (3, AB, "0.2/B 1.7/A", 1, 1, 2, 1, 1),
@@ -98,11 +98,11 @@ STORIES: Sequence[tuple[int, Question, str, Expected, Expected, Expected, Expect
 
 
 @pytest.mark.parametrize(
-    ("asked", "story", "ours", "ph", "mp", "am", "wf"),
+    ("query", "story", "ours", "ph", "mp", "am", "wf"),
     [pytest.param(*story[1:], id=f"story {story[0]}") for story in STORIES],
 )
 def test_the_stories(
-    asked: Question,
+    query: ToolQuery,
     story: str,
     ours: Expected,
     ph: Expected,
@@ -110,10 +110,10 @@ def test_the_stories(
     am: Expected,
     wf: Expected,
 ) -> None:
-    counted = [reached(tool, asked, story) for tool in (own_result, posthog, mixpanel, amplitude)]
+    counted = [reached(tool, query, story) for tool in (own_result, posthog, mixpanel, amplitude)]
     assert counted == [ours, ph, mp, am]
     if wf is not None:
-        assert reached(window_funnel, asked, story) == wf
+        assert reached(window_funnel, query, story) == wf
 
 
 @pytest.mark.parametrize(
@@ -149,11 +149,11 @@ def test_the_stories_with_other_settings() -> None:
 def test_the_stories_of_every_run() -> None:
     every_run = replace(AB, every_run=True)
 
-    def runs(story: str, asked: Question = every_run) -> list[int]:
-        return [run.reached for run in counted_runs(asked, numbered(events_of(story)), {})]
+    def runs(story: str, query: ToolQuery = every_run) -> list[int]:
+        return [run.reached for run in counted_runs(query, numbered(events_of(story)), {})]
 
-    def totals(story: str, asked: Question = AB) -> list[int]:
-        return [run.reached for run in mixpanel_totals(asked, events_of(story))]
+    def totals(story: str, query: ToolQuery = AB) -> list[int]:
+        return [run.reached for run in mixpanel_totals(query, events_of(story))]
 
     assert runs("0/A 1800/A 3700/B") == [1]
     assert runs("0/A 3700/A 3800/B") == totals("0/A 3700/A 3800/B") == [1, 2]
@@ -196,10 +196,10 @@ def test_the_story_of_two_attempts() -> None:
 DAYS_14 = 14 * 86_400
 
 
-def counts(tool: Callable[..., Any], asked: Question, stories: Sequence[str]) -> list[int]:
+def counts(tool: Callable[..., Any], query: ToolQuery, stories: Sequence[str]) -> list[int]:
     """How many units reach each step."""
-    results = [tool(asked, events_of(story)).reached for story in stories]
-    return [sum(each >= step for each in results) for step in range(1, len(asked.steps) + 1)]
+    results = [tool(query, events_of(story)).reached for story in stories]
+    return [sum(each >= step for each in results) for step in range(1, len(query.steps) + 1)]
 
 
 POSTHOG_IN_ORDER: Sequence[tuple[str, str, Sequence[str], Sequence[int]]] = [
@@ -297,8 +297,8 @@ def test_posthogs_cases_with_exclusions(
     stories: Sequence[str],
     expected: Sequence[int],
 ) -> None:
-    asked = question(steps, excluded=excluded, window_s=window_s)
-    assert counts(posthog, asked, stories) == expected
+    query = question(steps, excluded=excluded, window_s=window_s)
+    assert counts(posthog, query, stories) == expected
 
 
 @pytest.mark.parametrize(
@@ -337,14 +337,14 @@ def test_posthogs_cases_with_exclusions(
 def test_posthogs_cases_in_strict_order(
     steps: str, stories: Sequence[str], expected: Sequence[int]
 ) -> None:
-    asked = question(steps, window_s=DAYS_14, strict=True)
-    assert counts(posthog, asked, stories) == expected
+    query = question(steps, window_s=DAYS_14, strict=True)
+    assert counts(posthog, query, stories) == expected
 
 
 def test_posthogs_cases_in_any_order() -> None:
-    asked = question("S P I", window_s=86_400, any_order=True)
+    query = question("S P I", window_s=86_400, any_order=True)
     twice = "0/I 7200/S 14400/P 86400/P 97200/I 108000/S"
-    assert counts(posthog, asked, ["0/S", "0/P 3600/S", twice]) == [3, 2, 1]
+    assert counts(posthog, query, ["0/S", "0/P 3600/S", twice]) == [3, 2, 1]
 
 
 def test_posthogs_cases_of_windows() -> None:
@@ -366,12 +366,12 @@ def test_posthogs_cases_of_periods_and_units() -> None:
 def test_posthogs_cases_of_times() -> None:
     """Seconds from step 1 to the furthest step."""
 
-    def took_s(asked: Question, story: str) -> float:
-        return (posthog(asked, events_of(story)).took_ms or 0) / 1000
+    def took_s(query: ToolQuery, story: str) -> float:
+        return (posthog(query, events_of(story)).took_ms or 0) / 1000
 
-    asked = question("a b", window_s=600)
-    assert took_s(asked, "600/a 660/b") == 60
-    assert took_s(asked, "60/a 2100/a 2460/b") == 360
+    query = question("a b", window_s=600)
+    assert took_s(query, "600/a 660/b") == 60
+    assert took_s(query, "60/a 2100/a 2460/b") == 360
     tries = "3600/A 7200/B 10800/C 187200/A 190800/B 284400/A 295200/B"
     assert took_s(question("A B C", window_s=86_400), tries) == 7200
 
@@ -425,8 +425,8 @@ CLICKHOUSE: Sequence[tuple[str, int, str, Sequence[str], Sequence[int]]] = [
 def test_clickhouses_cases(
     steps: str, window_s: int, modes: str, stories: Sequence[str], expected: Sequence[int]
 ) -> None:
-    asked = question(steps, window_s=window_s)
-    results = [reached(window_funnel, asked, story, *modes.split()) for story in stories]
+    query = question(steps, window_s=window_s)
+    results = [reached(window_funnel, query, story, *modes.split()) for story in stories]
     assert results == expected
 
 
@@ -448,8 +448,8 @@ def test_reasons_are_the_smallest_sets_of_rules() -> None:
 
 def test_a_flaw_of_the_engine_is_a_rule() -> None:
     """One event serves two steps."""
-    asked = question("A A|B")
-    assert reasons(asked, events_of("0/A"), "windowfunnel") == [("ties", "oneEvent")]
+    query = question("A A|B")
+    assert reasons(query, events_of("0/A"), "windowfunnel") == [("ties", "oneEvent")]
 
 
 def test_a_unit_that_never_enters_counts_nowhere() -> None:

@@ -19,8 +19,8 @@ from tests.funnels.reference.other_tools import (
     NOTHING,
     TOOLS,
     Event,
-    Question,
     Result,
+    ToolQuery,
     amplitude,
     mixpanel,
     own_result,
@@ -90,7 +90,7 @@ class Stage:
     def name(self, name: str) -> str:
         return f"{self.cases} {name}"
 
-    def perform(self, case: Case) -> tuple[str, Question, Mapping[str, Sequence[Event]]]:
+    def perform(self, case: Case) -> tuple[str, ToolQuery, Mapping[str, Sequence[Event]]]:
         """Store a case. Return its funnel, the question about it, and the events of each unit."""
         self.cases += 1
         numbers = "n" if case.has_numbers else None
@@ -121,7 +121,7 @@ class Stage:
             if case.period_s is None
             else (self.scene.start_ms + 1000 * second for second in case.period_s)
         )
-        question = Question(
+        question = ToolQuery(
             steps,
             WINDOW_S * 1000,
             start_ms,
@@ -132,7 +132,7 @@ class Stage:
         return self.scene.funnel(*rows, **definition), question, units
 
 
-COUNTS: Mapping[tuple[str, str], Callable[[Question, Sequence[Event]], Result]] = {
+COUNTS: Mapping[tuple[str, str], Callable[[ToolQuery, Sequence[Event]], Result]] = {
     **{(tool, ""): count for tool, count in TOOLS.items()},
     ("windowfunnel", "seconds"): partial(window_funnel, unit_ms=1000),
     **{
@@ -171,7 +171,7 @@ def test_the_service_counts_like_the_second_program(scene: Scene, tool: str, mod
 
 
 def assert_counts(
-    report: Json, question: Question, ours: Mapping[str, Result], theirs: Mapping[str, Result]
+    report: Json, question: ToolQuery, ours: Mapping[str, Result], theirs: Mapping[str, Result]
 ) -> None:
     last, counted = len(question.steps), report["countLike"]
     expected = {
@@ -195,7 +195,7 @@ def assert_counts(
 
 def assert_reasons(
     counted: Sequence[Json],
-    question: Question,
+    question: ToolQuery,
     units: Mapping[str, Sequence[Event]],
     tool: str,
     ours: Mapping[str, Result],
@@ -237,6 +237,6 @@ def test_the_second_program_counts_like_the_engines_function(
             " GROUP BY who ORDER BY who"
         )
         counted = [level for _, level in warehouse.query(sql)[1]]
-        question = Question(steps, window_ms=4)
+        question = ToolQuery(steps, window_ms=4)
         own = [[Event(at, name) for at, name in unit] for unit in units]
         assert [window_funnel(question, unit, *modes).reached for unit in own] == counted

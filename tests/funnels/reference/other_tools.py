@@ -1,4 +1,4 @@
-"""Counts one unit like ClickHouse's `windowFunnel`, PostHog, Amplitude and Mixpanel.
+"""Counts a unit as ClickHouse's `windowFunnel`, PostHog, Amplitude and Mixpanel do.
 
 Written from the rules of the other tools alone, before the service counted like them. It uses only
 the standard library; of Penstock's own rules it uses the runs of a unit. All events are those of
@@ -26,8 +26,8 @@ The rules leave these choices:
  9. An exclusion lies between two steps if it is later than the first and earlier than the second.
     After the last step that was reached it counts until the window's end. Equal times are unknown
     for Mixpanel.
-10. PostHog's exclusions: of all tries that lead furthest, also by other events for the same entry,
-    one without an exclusion is enough.
+10. PostHog's exclusions: one try without an exclusion is enough among those that lead furthest,
+    also by other events for the same entry.
 11. Strict order: an event lies between two steps if it is later than the first and earlier than the
     second, whatever its name. Amplitude compares seconds.
 12. Any order: the window begins with the first chosen event, which is in the period. For Amplitude
@@ -72,7 +72,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ToolQuery:
     """A funnel and a period.
 
     steps: for each step, the names of its events. excluded: names of the exclusions after a step,
@@ -94,7 +94,7 @@ class Question:
     @property
     def has_shared_events(self) -> bool:
         """Whether an event may match several steps."""
-        return any(set(one) & set(other) for one, other in combinations(self.steps, 2))
+        return any(set(first) & set(other) for first, other in combinations(self.steps, 2))
 
     def begins(self, at_ms: int) -> bool:
         """Whether a time is in the period."""
@@ -111,7 +111,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of a unit: the number of steps that it reached. 0: not counted."""
+    """The result of a unit. reached: number of steps; 0 if the unit is not counted."""
 
     reached: int
     is_excluded: bool = False
@@ -120,7 +120,7 @@ class Result:
 
     @property
     def decision(self) -> tuple[int, bool]:
-        """What two results are compared by."""
+        """The part that must be equal in two results."""
         return self.reached, self.is_excluded
 
 
@@ -135,7 +135,7 @@ def in_order(events: Iterable[Event]) -> list[Event]:
 
 
 def chains(
-    question: Question,
+    question: ToolQuery,
     events: Sequence[Event],
     entries: Iterable[Event],
     follows: Callable[[Event, Event], bool],
@@ -171,25 +171,25 @@ def nothing_between(
     return lambda earlier, later: not any(at(earlier) < at(event) < at(later) for event in events)
 
 
-def steps_done(question: Question, events: Sequence[Event], needed: int | None = None) -> int:
+def steps_done(question: ToolQuery, events: Sequence[Event], needed: int | None = None) -> int:
     """The largest number of steps that different events can serve in any order; with the step
     `needed` among them, or 0.
     """
 
-    def most(step: int, free: frozenset[Event]) -> int:
+    def largest(step: int, free: frozenset[Event]) -> int:
         if step == len(question.steps):
             return 0
-        skipped = -len(question.steps) if step == needed else most(step + 1, free)
+        skipped = -len(question.steps) if step == needed else largest(step + 1, free)
         taken = (
-            1 + most(step + 1, free - {event}) for event in free if question.matches(event, step)
+            1 + largest(step + 1, free - {event}) for event in free if question.matches(event, step)
         )
         return max((skipped, *taken))
 
-    return max(0, most(0, frozenset(events)))
+    return max(0, largest(0, frozenset(events)))
 
 
 def best_in_any_order(
-    question: Question, events: Sequence[Event], needed: int | None = None
+    question: ToolQuery, events: Sequence[Event], needed: int | None = None
 ) -> Result:
     best = 0
     for first in events:
@@ -206,7 +206,7 @@ def best_in_any_order(
 # -- PostHog -------------------------------------------------------------------------------------
 
 
-def posthog(question: Question, events: Iterable[Event], tolerance_ms: int = 0) -> Result:
+def posthog(question: ToolQuery, events: Iterable[Event], tolerance_ms: int = 0) -> Result:
     own = [event for event in numbered(events) if question.begins(event.at_ms)]
     if question.any_order:
         if question.excluded:
@@ -239,11 +239,11 @@ def posthog(question: Question, events: Iterable[Event], tolerance_ms: int = 0) 
     return Result(furthest, value=next(values, None), took_ms=chain[-1].at_ms - chain[0].at_ms)
 
 
-def is_excluded(question: Question, events: Sequence[Event], chain: Chain) -> bool:
+def is_excluded(question: ToolQuery, events: Sequence[Event], chain: Chain) -> bool:
     return excluded_after(question, events, chain) is not None
 
 
-def excluded_after(question: Question, events: Sequence[Event], chain: Chain) -> int | None:
+def excluded_after(question: ToolQuery, events: Sequence[Event], chain: Chain) -> int | None:
     """The first step after which an exclusion follows; None if there is none."""
     for step, names in sorted(question.excluded.items()):
         if step > len(chain):
@@ -262,7 +262,7 @@ def excluded_after(question: Question, events: Sequence[Event], chain: Chain) ->
 # -- Amplitude -----------------------------------------------------------------------------------
 
 
-def amplitude(question: Question, events: Iterable[Event], grain_ms: int = SECOND_MS) -> Result:
+def amplitude(question: ToolQuery, events: Iterable[Event], grain_ms: int = SECOND_MS) -> Result:
     if question.excluded:
         raise NotKnown("exclusions")
     own = numbered(events)
@@ -288,7 +288,7 @@ def amplitude(question: Question, events: Iterable[Event], grain_ms: int = SECON
     return Result(len(chain), value=chain[0].value, took_ms=chain[-1].at_ms - chain[0].at_ms)
 
 
-def one_per_time(question: Question, events: Iterable[Event]) -> list[Event]:
+def one_per_time(question: ToolQuery, events: Iterable[Event]) -> list[Event]:
     """The events without those that have the time and the steps of an earlier one."""
     first: dict[tuple[int, tuple[bool, ...]], Event] = {}
     for event in events:
@@ -300,8 +300,8 @@ def one_per_time(question: Question, events: Iterable[Event]) -> list[Event]:
 # -- Mixpanel ------------------------------------------------------------------------------------
 
 
-def mixpanel(question: Question, events: Iterable[Event], *, optimized: bool = False) -> Result:
-    """Uniques: the first entry in the period; optimized: the one that leads furthest."""
+def mixpanel(question: ToolQuery, events: Iterable[Event], *, optimized: bool = False) -> Result:
+    """Count the first entry in the period; optimized: the entry that leads furthest."""
     if not optimized:
         return next(mixpanel_totals(question, events), NOTHING)
     own = numbered(events)
@@ -315,7 +315,7 @@ def mixpanel(question: Question, events: Iterable[Event], *, optimized: bool = F
     return max(tries, key=lambda each: (each.reached, -(each.took_ms or 0)), default=NOTHING)
 
 
-def mixpanel_by_value(question: Question, events: Sequence[Event]) -> dict[str | None, int]:
+def mixpanel_by_value(question: ToolQuery, events: Sequence[Event]) -> dict[str | None, int]:
     """Uniques for each value of the entry: steps reached."""
     values = [event.value for event in events if question.matches(event, 0)]
     reached = {}
@@ -325,7 +325,7 @@ def mixpanel_by_value(question: Question, events: Sequence[Event]) -> dict[str |
     return reached
 
 
-def mixpanel_totals(question: Question, events: Iterable[Event]) -> Iterator[Result]:
+def mixpanel_totals(question: ToolQuery, events: Iterable[Event]) -> Iterator[Result]:
     """Every run that begins in the period."""
     own = [replace(event, number=None) for event in numbered(events)]
     if question.strict:
@@ -365,7 +365,7 @@ def mixpanel_totals(question: Question, events: Iterable[Event]) -> Iterator[Res
             after_ms = entry.at_ms + question.window_ms
 
 
-def mixpanel_run(question: Question, events: Sequence[Event], entry: Event) -> Chain:
+def mixpanel_run(question: ToolQuery, events: Sequence[Event], entry: Event) -> Chain:
     chain: Chain = (entry,)
     while len(chain) < len(question.steps):
         following = (
@@ -390,7 +390,7 @@ def is_fresh(event: Event, chain: Chain) -> bool:
     return event.number is None or not numbers or event.number > numbers[-1]
 
 
-def has_equal_exclusion(question: Question, events: Sequence[Event]) -> bool:
+def has_equal_exclusion(question: ToolQuery, events: Sequence[Event]) -> bool:
     names = {name for excluded in question.excluded.values() for name in excluded}
     steps_ms = {
         event.at_ms for event in events if any(event.name in step for step in question.steps)
@@ -402,7 +402,7 @@ def has_equal_exclusion(question: Question, events: Sequence[Event]) -> bool:
 
 
 def window_funnel(
-    question: Question, events: Iterable[Event], *modes: str, unit_ms: int = 1
+    question: ToolQuery, events: Iterable[Event], *modes: str, unit_ms: int = 1
 ) -> Result:
     """ClickHouse's function over the events of the period. unit_ms: 1, or 1000 for seconds."""
     if question.any_order or question.excluded:
@@ -426,7 +426,7 @@ def window_funnel(
     return Result(longest_level(question, own, modes))
 
 
-def longest_level(question: Question, events: Sequence[Event], modes: Sequence[str]) -> int:
+def longest_level(question: ToolQuery, events: Sequence[Event], modes: Sequence[str]) -> int:
     """One pass, in which every later event of a step replaces the one before it: an entry in the
     middle makes the steps that follow it begin again.
     """
@@ -441,30 +441,30 @@ def longest_level(question: Question, events: Sequence[Event], modes: Sequence[s
         ]
         or ([-1] if "strict_order" in modes else [])
     )
-    begun: list[tuple[int, int] | None] = [None] * steps  # Time of the entry, and of the step.
+    starts: list[tuple[int, int] | None] = [None] * steps  # Time of the entry, and of the step.
     for at_ms, step in rows:
         if step == -1:
-            if begun[0] is not None:
+            if starts[0] is not None:
                 break
         elif step == 0:
-            begun[0] = at_ms, at_ms
-        elif "strict_order" in modes and begun[0] is not None and begun[step - 1] is None:
-            return begun.index(None)
-        elif (before := begun[step - 1]) is not None:
+            starts[0] = at_ms, at_ms
+        elif "strict_order" in modes and starts[0] is not None and starts[step - 1] is None:
+            return starts.index(None)
+        elif (before := starts[step - 1]) is not None:
             entry_ms, last_ms = before
             is_after = last_ms < at_ms or "strict_increase" not in modes
             if is_after and not question.is_late(entry_ms, at_ms):
-                begun[step] = entry_ms, at_ms
+                starts[step] = entry_ms, at_ms
                 if step == steps - 1:
                     return steps
-    return max((step + 1 for step in range(steps) if begun[step] is not None), default=0)
+    return max((step + 1 for step in range(steps) if starts[step] is not None), default=0)
 
 
 # -- Penstock with other switches ----------------------------------------------------------------
 
 
-def own_result(question: Question, events: Iterable[Event], **switches: str) -> Result | None:
-    """What Penstock's own rules say, with some of them replaced. None if they cannot be combined.
+def own_result(question: ToolQuery, events: Iterable[Event], **switches: str) -> Result | None:
+    """Return the result by Penstock's own rules with some replaced; None if they do not combine.
 
     switches: `ties` (`inStepOrder`, `second`, `within`), `afterEnd` (`cut`), `numbers`
     (`ignored`), `entries` (`first`, `best`) and `oneEvent` (`onePerTime`, `every`).
@@ -498,7 +498,7 @@ def own_result(question: Question, events: Iterable[Event], **switches: str) -> 
 
 
 def counted_runs(
-    question: Question, events: Sequence[Event], switches: Mapping[str, str]
+    question: ToolQuery, events: Sequence[Event], switches: Mapping[str, str]
 ) -> list[Run]:
     """The runs of the period, in order of entry."""
     ties = switches.get("ties", "proven")
@@ -515,7 +515,7 @@ def counted_runs(
     return [run for run in runs(funnel, read) if question.begins(sent_ms[run.entry.id])]
 
 
-def funnel_of(question: Question, ties: str, *, enters_once: bool) -> Funnel:
+def funnel_of(question: ToolQuery, ties: str, *, enters_once: bool) -> Funnel:
     rows: list[Row] = []
     for step in range(1, len(question.steps) + 1):
         is_strict = question.strict and step > 1
@@ -532,7 +532,7 @@ def funnel_of(question: Question, ties: str, *, enters_once: bool) -> Funnel:
     )
 
 
-def unit_event(question: Question, event: Event) -> UnitEvent:
+def unit_event(question: ToolQuery, event: Event) -> UnitEvent:
     names: list[Collection[str]] = []
     for step, step_names in enumerate(question.steps, 1):
         names.append(step_names)
@@ -572,7 +572,7 @@ SWITCHES: Mapping[str, Mapping[str, str]] = {
 }
 """The rules in which each tool may differ from Penstock's, with their values there."""
 
-TOOLS: Mapping[str, Callable[[Question, Iterable[Event]], Result]] = {
+TOOLS: Mapping[str, Callable[[ToolQuery, Iterable[Event]], Result]] = {
     "windowfunnel": window_funnel,
     "posthog": posthog,
     "amplitude": amplitude,
@@ -580,7 +580,9 @@ TOOLS: Mapping[str, Callable[[Question, Iterable[Event]], Result]] = {
 }
 
 
-def reasons(question: Question, events: Sequence[Event], tool: str) -> list[tuple[str, ...]] | None:
+def reasons(
+    question: ToolQuery, events: Sequence[Event], tool: str
+) -> list[tuple[str, ...]] | None:
     """The smallest sets of rules that turn Penstock's result into that of a tool: one or more sets
     of one rule, or of two. Empty if more are needed, or rules do not explain it; None if both
     results are equal.
@@ -595,7 +597,7 @@ def reasons(question: Question, events: Sequence[Event], tool: str) -> list[tupl
     if decided(()) == theirs:
         return None
     for size in (1, 2):
-        found = [names for names in combinations(switches, size) if decided(names) == theirs]
-        if found:
-            return found
+        smallest = [names for names in combinations(switches, size) if decided(names) == theirs]
+        if smallest:
+            return smallest
     return []
