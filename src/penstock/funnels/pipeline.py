@@ -282,6 +282,15 @@ class FunnelQueryRunner:
         """Like `fetch`, but for a statement that needs events and cannot read stored outcomes."""
         return self._fetch(context, statement, partial(self._engine.run, statement))
 
+    def read_again(self, statement: Statement) -> list[dict[str, Any]]:
+        """Run a statement without the cache, and return its rows by column name.
+
+        The cache does not notice when rows are changed in place. Raises Unavailable if the engine
+        does not respond.
+        """
+        rows = self._engine.run(statement)
+        return [dict(zip(rows.names, row, strict=True)) for row in rows.rows]
+
     def _fetch(
         self, context: QueryContext, statement: Statement, compute: Callable[[], EngineRows]
     ) -> QueryResult:
