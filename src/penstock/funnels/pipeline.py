@@ -86,6 +86,11 @@ ReadLostEvents = Callable[[Collection[WebsiteId], int | None, int | None], int]
 period.
 """
 
+FindReceipt = Callable[[WorkspaceId, str], str | None]
+"""A function that returns the address of the newest receipt of a question (`QueryContext.question`)
+in a workspace; None without one.
+"""
+
 RowBlocks = Iterator[list[dict[str, Any]]]
 """Blocks of rows. Each row is a dictionary by column name."""
 
@@ -110,11 +115,13 @@ class FunnelQueryRunner:
         outcomes: OutcomeService,
         read_people: ReadPeople,
         read_gaps: ReadGaps,
+        find_receipt: FindReceipt,
         read_lost_events: ReadLostEvents,
     ) -> None:
         """Create a runner for queries that do not read saved cohorts."""
         self._read_members: ReadMembers = _read_no_members
         self._read_gaps, self._read_lost_events = read_gaps, read_lost_events
+        self._find_receipt = find_receipt
         self._read_people = read_people
         self._outcomes = outcomes
         self._websites, self._funnels, self._clock = websites, funnels, clock
@@ -354,6 +361,10 @@ class FunnelQueryRunner:
         """See `coverage_of`."""
         gaps = self._read_gaps(context.workspace_id, context.params.website_ids)
         return coverage_of(context, provenance, gaps, open_windows, remarks)
+
+    def receipt(self, context: QueryContext) -> str | None:
+        """Return the address of the newest receipt of the same question; None without one."""
+        return self._find_receipt(context.workspace_id, context.question)
 
     def count_lost_events(self, context: QueryContext) -> int:
         """Return the number of events that clients reported as dropped in the period.

@@ -6,7 +6,6 @@ query, and stop when their request is stopped.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -151,7 +150,7 @@ class ReceiptService:
         document = ReceiptDocument(
             format=FORMAT,
             id=receipt_id,
-            url=f"{self._base_url}/receipts/{receipt_id}",
+            url=_address(self._base_url, receipt_id),
             name=form.name or funnel.name,
             at=iso(at_ms),
             penstock=__version__,
@@ -176,7 +175,7 @@ class ReceiptService:
         columns = {
             "id": receipt_id,
             "funnel_id": funnel.id,
-            "question": _question_hash(question),
+            "question": context.question,
             "name": document.name,
             "created_at": at_ms,
             "created_by": actor.name,
@@ -376,6 +375,19 @@ class ReceiptService:
         return row
 
 
+def find_receipt(
+    database: Database, base_url: str, workspace_id: WorkspaceId, question: str
+) -> str | None:
+    """Return the address of the newest receipt of a question; None without one."""
+    with database.read() as db:
+        receipt_id = store.newest_on(db, workspace_id, question)
+    return None if receipt_id is None else _address(base_url, receipt_id)
+
+
+def _address(base_url: str, receipt_id: str) -> str:
+    return f"{base_url}/receipts/{receipt_id}"
+
+
 def _opened(
     document: ReceiptDocument,
     record: ReceiptRecord,
@@ -437,10 +449,6 @@ def _read_parameters(parameters: Mapping[str, str]) -> ReportQuery:
         return ReportQuery.model_validate(parameters)
     except ValidationError as error:
         raise Invalid(faults_of(error, "parameters", ReportQuery)) from None
-
-
-def _question_hash(question: Mapping[str, str]) -> str:
-    return sha256(canonical_json(question).encode()).hexdigest()
 
 
 def _forged(reason: str) -> Invalid:
