@@ -53,6 +53,7 @@ from penstock.outbound import plugin as outbound_room
 from penstock.providers import plugin as providers_room
 from penstock.providers.service import forget_customers, visitor_customers
 from penstock.receipts import plugin as receipts_room
+from penstock.receipts.service import find_receipt
 from penstock.segment import plugin as segment_room
 from penstock.segment.replays import read_refused_call
 from penstock.settings import Settings
@@ -171,6 +172,7 @@ def build_services(
         wait_until_shipped=wait_until_shipped,
         read_people=people.read,
         read_gaps=events.gaps,
+        find_receipt=partial(find_receipt, database, settings.base_url),
         read_lost_events=events.quarantine.lost_on_devices,
         read_slugs=links.links.slugs,
         wait_for_clicks=partial(

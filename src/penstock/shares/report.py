@@ -78,6 +78,7 @@ def read_report(
         cohorts=list(_cohorts(results.cohorts.data, periods, shown)) if keys else [],
         cohorts_total=results.cohorts.total if keys else 0,
         earlier=earlier,
+        receipt=runner.receipt(context),
     )
 
 

@@ -112,3 +112,7 @@ class SharedReportRecord(Record):
     """The cohorts with the most entries, at most a hundred; empty without a breakdown."""
     cohorts_total: int
     earlier: SharedEarlierRecord | None
+    receipt: str | None
+    """Address of the newest receipt of this number, for people with an account; null without
+    one.
+    """
