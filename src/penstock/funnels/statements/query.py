@@ -63,7 +63,8 @@ class QueryParams:
     cohorts. search: text in a value of the cohorts to list, in NFC; empty for all. settled: whether
     to count only settled units. members: the visitors of each saved cohort that the funnel reads
     (`sources.member_texts`). reads_all_traits: whether the rows depend on traits that the
-    definition does not name.
+    definition does not name. ages_ms: starts of the parts of age by which to count pending units as
+    well, 0 first; none to leave that out.
     """
 
     website_ids: tuple[WebsiteId, ...]
@@ -79,6 +80,7 @@ class QueryParams:
     settled: bool = False
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     reads_all_traits: bool = False
+    ages_ms: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,231 @@
+"""Forecasts of the open units of a report. Source: forecast rules.
+
+numpy is imported only when a forecast is made, because importing it would delay every start.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from penstock.funnels.forecasts.model import ALL, ChanceTable, DayRecord
+from penstock.funnels.forecasts.schema import ForecastRecord, HistoryRecord, NoForecast
+from penstock.funnels.pipeline import FunnelQueryRunner, RowBlocks
+from penstock.funnels.queries.context import QueryContext
+from penstock.funnels.statements import figures
+from penstock.funnels.statements.forecasts import courses
+from penstock.settings import DAY_S
+
+if TYPE_CHECKING:
+    from penstock.funnels.forecasts.estimate import Counts, Period, Shape
+
+DAY_MS = DAY_S * 1000
+_MANY_LATE = 0.1
+_MAX_EDGES_MS = 1_500 * DAY_MS
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Forecasts:
+    """The forecasts of one question, from the record of its day. reason: why there are none.
+
+    context: the query, which also counts pending units by age.
+    """
+
+    context: QueryContext
+    record: DayRecord | None
+    reason: NoForecast | None = None
+
+    def of_report(self, row: Row) -> list[ForecastRecord | None]:
+        """Return the forecasts of the steps after the first. row: figures of all units."""
+        later = range(2, len(row["counts"]) + 1)
+        if not _open_units(row):
+            return [None for _ in later]
+        table = self._table(ALL)
+        if table is None or not table.rates:
+            return [self._none(table) for _ in later]
+        if self.context.params.cohort and _eligible(row) < _min_eligible():
+            return [None for _ in later]
+        return self._forecasts(table, _counts_of_report(self.context, table, row))
+
+    def of_cohort(self, texts: Sequence[str], row: Row) -> ForecastRecord | None:
+        """Return the forecast of a cohort. texts: its tagged entry values."""
+        from penstock.funnels.forecasts.making import cohort_key
+
+        if not _open_units(row) or _eligible(row) < _min_eligible():
+            return None
+        table = self._table(cohort_key(texts))
+        if table is None or not table.rates:
+            return self._none(table)
+        return self._forecasts(table, _counts_of_report(self.context, table, row))[-1]
+
+    def of_bucket(self, start_ms: int, row: Row) -> ForecastRecord | None:
+        """Return the forecast of a bucket of a trend."""
+        from penstock.funnels.forecasts.applying import counts_of_bucket
+
+        is_open = row["pending"] + row["reopened"] + row["reopened_excluded"]
+        if not is_open or row["entered"] - row["excluded"] < _min_eligible():
+            return None
+        table = self._table(str(start_ms))
+        if table is None or not table.rates:
+            return self._none(table)
+        return self._forecasts(table, counts_of_bucket(table, row, figures.read_ages(row)))[0]
+
+    def _table(self, key: str) -> ChanceTable | None:
+        return None if self.record is None else self.record.tables.get(key)
+
+    def _none(self, table: ChanceTable | None) -> ForecastRecord:
+        missing = NoForecast.NOT_READY if table is None else NoForecast.TOO_LITTLE_HISTORY
+        return ForecastRecord(reason=self.reason or missing)
+
+    def _forecasts(self, table: ChanceTable, counts: "Counts") -> list[ForecastRecord | None]:
+        from penstock.funnels.forecasts.applying import apply_table
+
+        assert self.record is not None
+        record = self.record
+        history = HistoryRecord(
+            units=table.units,
+            from_=table.from_ms,
+            until=table.until_ms,
+            of_cohort=table.of_cohort,
+            **({"share": record.share} if record.share < 1 else {}),
+        )
+        late = {"late_share": record.late_share} if record.late_share > _MANY_LATE else {}
+        forecasts = apply_table(table, _shape(self.context), counts, record.share)
+        return [
+            ForecastRecord(
+                **forecast,
+                history=history,
+                replays=len(of_rate.replays),
+                mean_error=round(100 * of_rate.mean_error, 2),
+                held_share=of_rate.held_share,
+                **late,
+            )
+            for of_rate, forecast in zip(table.rates, forecasts, strict=True)
+        ]
+
+
+def _open_units(row: Row) -> int:
+    return sum(row["pendings"]) + sum(row["reopened"]) + int(row["reopened_excluded"])
+
+
+def _eligible(row: Row) -> int:
+    return int(row["counts"][0]) - sum(row["excluded"])
+
+
+def _min_eligible() -> int:
+    from penstock.funnels.forecasts.estimate import MIN_ELIGIBLE
+
+    return MIN_ELIGIBLE
+
+
+def _counts_of_report(context: QueryContext, table: ChanceTable, row: Row) -> "Counts":
+    from penstock.funnels.forecasts.applying import counts_of_report
+
+    return counts_of_report(table, _shape(context), row, figures.read_ages(row))
+
+
+def forecasts_of(
+    runner: FunnelQueryRunner, context: QueryContext, buckets: Iterable[tuple[int, int]] = ()
+) -> Forecasts:
+    """Return the forecasts of a question, from a record of the last day or a new one.
+
+    buckets: start and end of the open buckets of a trend. Raises the same errors as
+    `FunnelQueryRunner.fetch`.
+    """
+    definition, params = context.definition, context.params
+    if definition.window_s is None:
+        return Forecasts(context, None, NoForecast.NO_WINDOW)
+    last_ms = params.evaluated_at_ms if params.end_ms is None else params.end_ms
+    if params.settled or last_ms + definition.window_s * 1000 < params.evaluated_at_ms:
+        return Forecasts(context, None)  # No unit is open.
+    record = make_day(runner, context, buckets)
+    ages = {0, *(cut for table in record.tables.values() for cut in table.cuts_ms)}
+    return Forecasts(context.with_params(ages_ms=tuple(sorted(ages))), record)
+
+
+def _shape(context: QueryContext) -> "Shape":
+    from penstock.funnels.forecasts.estimate import Shape
+
+    definition = context.definition
+    return Shape(
+        len(definition.steps),
+        (definition.window_s or 0) * 1000,
+        definition.excludes,
+        definition.enters_once,
+    )
+
+
+def _period(context: QueryContext) -> "Period":
+    from penstock.funnels.forecasts.estimate import SELECTED, Period
+
+    params = context.params
+    cohort = SELECTED if params.cohort else None
+    return Period(params.evaluated_at_ms, params.start_ms, params.end_ms, cohort)
+
+
+def make_day(
+    runner: FunnelQueryRunner, context: QueryContext, buckets: Iterable[tuple[int, int]] = ()
+) -> DayRecord:
+    """Read the history of a question, and make the record of a day."""
+    from penstock.funnels.forecasts import making
+    from penstock.funnels.forecasts.estimate import Period
+
+    shape, period = _shape(context), _period(context)
+    check = runner.deadline()
+    rows = _read_courses(runner, context, shape, period)
+    read = making.courses_of(rows, shape.steps)
+    parts = {
+        str(start_ms): Period(period.now_ms, start_ms, end_ms, period.cohort)
+        for start_ms, end_ms in list(buckets)[-making.MAX_BUCKETS :]
+    }
+    if not parts and context.definition.breakdown_properties:
+        parts = {
+            making.cohort_key(rows[cohort]["texts"]): Period(
+                period.now_ms, period.start_ms, period.end_ms, cohort
+            )
+            for cohort in making.largest_cohorts(read, shape, period)
+        }
+    tables = making.make_record(read, shape, period, parts, check)
+    return DayRecord(period.now_ms, read.share, 0.0, tables)
+
+
+def _read_courses(
+    runner: FunnelQueryRunner, context: QueryContext, shape: "Shape", period: "Period"
+) -> list[Row]:
+    """Read the courses of all units of the replays and of the period, by cohort."""
+    from penstock.funnels.forecasts import making
+
+    start_ms, now_ms = making.reads_from_ms(shape, period), period.now_ms
+    end_ms = None if start_ms is None else now_ms + 1
+    moved = runner.move(context, start_ms, end_ms, now_ms)
+    edges_ms = None
+    if not shape.enters_once:
+        first_ms = moved.profile.first_event_ms or now_ms
+        edges_ms = _edges_ms(period, shape.window_ms, first_ms if start_ms is None else start_ms)
+    rows: list[Row] = []
+
+    def read(blocks: RowBlocks) -> None:
+        rows.clear()
+        for block in blocks:
+            rows.extend(block)
+
+    runner.stream(
+        moved,
+        lambda profile: courses(moved.counted(profile, edges_ms=edges_ms), making.MAX_UNITS),
+        read,
+    )
+    return rows
+
+
+def _edges_ms(period: "Period", window_ms: int, from_ms: int) -> list[int]:
+    """Return the limits between which a visitor counts once: days, as the period, the history and
+    their replays begin and end.
+    """
+    ends = {period.now_ms, period.until_ms, period.now_ms - window_ms}
+    ends |= set() if period.start_ms is None else {period.start_ms}
+    first_ms = max(from_ms, period.now_ms - _MAX_EDGES_MS)
+    edges = {
+        end_ms - days * DAY_MS for end_ms in ends for days in range((end_ms - first_ms) // DAY_MS)
+    }
+    return sorted({min(from_ms, 0) - 1, *edges})
