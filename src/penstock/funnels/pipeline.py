@@ -59,6 +59,7 @@ from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.statements.query import DataProfile, Statement
 from penstock.funnels.statements.sources import member_texts
 from penstock.http.bodies import bad_parameter
+from penstock.metadb.database import Database
 from penstock.metadb.person import PersonName, ReadPeople, StoredVisitor
 from penstock.settings import Settings
 from penstock.warehouse.client import WaitUntilShipped, Warehouse
@@ -96,7 +97,10 @@ outcomes.
 
 
 class FunnelQueryRunner:
-    """Runs the steps of a query. Its methods block, so call them from a worker thread."""
+    """Runs the steps of a query. Its methods block, so call them from a worker thread.
+
+    database: where answers may keep what takes long to compute.
+    """
 
     def __init__(
         self,
@@ -105,6 +109,7 @@ class FunnelQueryRunner:
         funnels: FunnelService,
         settings: Settings,
         clock: Clock,
+        database: Database,
         *,
         wait_until_shipped: WaitUntilShipped,
         outcomes: OutcomeService,
@@ -113,6 +118,7 @@ class FunnelQueryRunner:
         read_lost_events: ReadLostEvents,
     ) -> None:
         """Create a runner for queries that do not read saved cohorts."""
+        self.database = database
         self._read_members: ReadMembers = _read_no_members
         self._read_gaps, self._read_lost_events = read_gaps, read_lost_events
         self._read_people = read_people
