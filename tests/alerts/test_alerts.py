@@ -13,6 +13,7 @@ from docsite.pages import ROOT
 from standardwebhooks import Webhook
 
 from penstock.alerts import store
+from penstock.base.clock import iso
 from penstock.metadb.tables import alerts
 from tests.alerts.conftest import Shop
 from tests.answers import body_of, columns_of, faults, problem, values_of
@@ -271,6 +272,21 @@ def test_viewers_and_read_keys_read_alerts_without_the_secrets_of_their_channels
     assert problem(viewer.post(f"{path}/test", json={})) == (403, "viewer_role")
 
 
+def test_every_alert_can_be_tested_before_there_are_events(
+    shop: Shop, url: str, received: Received
+) -> None:
+    conditions = [
+        shop.rate("unusual"), shop.rate("below", 0.3), shop.rate("above", 0.3, interval="week"),
+        {"kind": "rejections", "level": 0.1}, {"kind": "lag", "minutes": 5},
+    ]  # fmt: skip
+    for number, condition in enumerate(conditions, start=1):
+        alert = shop.alert(condition, [{"kind": "webhook", "url": url}], name=f"Alert {number}")
+        shop.post(f"/api/alerts/{alert['id']}/test", {})
+        [message] = shop.delivered(alert)
+        assert message["subject"] == f"Alert {number}: test"
+        assert message["lines"][0] == "This is a test message."
+
+
 @pytest.mark.slow("waits for silent receivers")
 def test_silent_receivers_of_a_workspace_do_not_delay_the_messages_of_another(
     shop: Shop, url: str, receiver: Sink, other_workspace: Tenant
@@ -291,6 +307,28 @@ def test_silent_receivers_of_a_workspace_do_not_delay_the_messages_of_another(
         eventually(lambda: receiver.requests)
         assert monotonic() - before_s < 5
         released.set()
+
+
+def test_workspaces_take_turns_when_many_alerts_are_due(
+    shop: Shop, url: str, other_workspace: Tenant
+) -> None:
+    other = replace(shop, tenant=other_workspace)
+    condition, channels = {"kind": "lag", "minutes": 5}, [{"kind": "webhook", "url": url}]
+    for number in range(10):
+        shop.alert(condition, channels, name=f"Lag {number}")
+    other.alert(condition, channels)
+    shop.check()
+    other.check()
+    shop.clock.advance(seconds=120)
+    due_from = iso(shop.clock())
+    shop.services.alert_worker.wake()
+
+    def times(of: Shop) -> list[str]:
+        return [alert["checkedAt"] for alert in of.get("/api/alerts")["data"]]
+
+    eventually(lambda: min(times(shop) + times(other)) >= due_from)
+    [at] = times(other)
+    assert sum(own_at < at for own_at in times(shop)) <= 1
 
 
 def test_messages_wait_during_quiet_hours_and_snoozes(shop: Shop, url: str, receiver: Sink) -> None:

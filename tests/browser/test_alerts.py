@@ -48,6 +48,9 @@ def test_alerts_and_digests_are_made_with_few_clicks(
         expect(page).to_have_url(re.compile(r"/alerts/alr_\w+$"))
         expect(page.locator("#state")).to_contain_text("Checkout: unusual on a day")
         expect(page.locator("#state")).to_contain_text("owner@example.com")
+        page.get_by_role("button", name="Send test").click()
+        delivery = page.locator("#messages tbody tr", has_text="Test").first
+        expect(delivery).to_contain_text(re.compile(r"owner@example\.com:\s+sent"))
 
         page.get_by_role("link", name="Edit", exact=True).click()
         page.get_by_label("Alert when the final rate is").select_option("below")

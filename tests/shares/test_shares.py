@@ -79,6 +79,7 @@ def test_the_example_of_the_documentation_works(workspace, sharing):
         ({"funnelId": "fun_x"}, (404, "not_found")),
         ({"parameters": {"websiteId": "web_x"}}, (401, "unauthorized")),
         ({"parameters": {"segment": "seg_x"}}, (422, "invalid")),
+        ({"parameters": {"breakdown": "$cohort.coh_x"}}, (400, "bad_parameter")),
     ],
 )
 def test_what_a_share_cannot_name(workspace, sharing, form, expected):

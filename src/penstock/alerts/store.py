@@ -39,12 +39,19 @@ _A, _C, _F = alerts.c, alert_channels.c, alert_findings.c
 _M, _D = alert_messages.c, alert_deliveries.c
 
 
-def claim_due(db: Connection, now_ms: int, lease_until_ms: int) -> Alert | None:
-    """Take the alert whose check is most overdue, and move its next check ahead, so that no other
-    node checks it meanwhile. Returns None if none is due, or another node was faster.
+def claim_due(
+    db: Connection, now_ms: int, lease_until_ms: int, last_workspace_id: str
+) -> Alert | None:
+    """Take the alert whose check is most overdue in its workspace, and move its next check ahead,
+    so that no other node checks it meanwhile. Returns None if none is due, or another node was
+    faster.
+
+    last_workspace_id: the workspace of the last check. The next one in the order of IDs is served,
+    so each has its turn, however many alerts another has.
     """
     due = (_A.due_at <= now_ms, ~_A.is_paused)
-    row = db.execute(select(alerts).where(*due).order_by(_A.due_at).limit(1)).first()
+    turn = (_A.workspace_id <= last_workspace_id, _A.workspace_id, _A.due_at)
+    row = db.execute(select(alerts).where(*due).order_by(*turn).limit(1)).first()
     if row is None:
         return None
     taken = update(alerts).where(_A.id == row.id, _A.due_at == row.due_at)

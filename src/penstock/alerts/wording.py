@@ -31,6 +31,12 @@ _PAGES = {
     ConditionKind.REJECTIONS: "/refused",
     ConditionKind.LAG: "/system",
 }
+_SUBJECTS = {
+    MessageKind.RECOVERY: "back to normal",
+    MessageKind.CORRECTION: "correction of an alert",
+    MessageKind.TEST: "test",
+}
+"""Subjects of messages that do not depend on figures, as those of alarms do."""
 _NOT_OF_PAGE = ("interval", "fromStep", "toStep")
 _VALUES = ("filters", "cohort")
 """Parameters that name values of properties."""
@@ -62,16 +68,11 @@ class MessageWriter:
         if condition.kind is ConditionKind.RATE and kind is MessageKind.ALARM:
             explained = self._verdict_lines(alert, condition, figures)
             lines += explained
-        subject = {
-            MessageKind.ALARM: f"{alert.name}: {_short(condition, figures)}",
-            MessageKind.RECOVERY: f"{alert.name}: back to normal",
-            MessageKind.CORRECTION: f"{alert.name}: correction of an alert",
-            MessageKind.TEST: f"{alert.name}: test",
-        }[kind]
+        subject = _SUBJECTS.get(kind) or _short(condition, figures)
         if kind is MessageKind.TEST:
             lines.insert(0, "This is a test message.")
         return Message(
-            subject=subject,
+            subject=f"{alert.name}: {subject}",
             lines=tuple(lines),
             link=self._link(alert, condition, figures, message_id),
             figures={
@@ -106,7 +107,7 @@ class MessageWriter:
     ) -> list[str]:
         lines = [_corrected(figures)] if kind is MessageKind.CORRECTION else []
         match condition.kind:
-            case ConditionKind.RATE:
+            case ConditionKind.RATE if figures:
                 lines += self._rate_lines(alert, condition, figures)
             case ConditionKind.SILENCE:
                 seen = utc_time(parse_time(figures["lastSeenAt"]))

@@ -62,7 +62,8 @@ class _Written(NamedTuple):
 
 
 class AlertWorker:
-    """Checks the alerts that are due, one after the other, within the limits of their workspaces.
+    """Checks the alerts that are due, one after the other, within the limits of their workspaces,
+    which take turns.
 
     `check_due` and `add_test` block.
     """
@@ -79,6 +80,7 @@ class AlertWorker:
         self._warehouse, self._workspaces = core.warehouse, workspaces
         self._checker, self._writer, self._deliverer = checker, writer, deliverer
         self._work: Work | None = None  # controls the running statements
+        self._last_workspace_id = ""
         self.worker = Worker(
             "alerts",
             self.check_due,
@@ -103,12 +105,13 @@ class AlertWorker:
         while not self.worker.is_stopping:
             lease_until_ms = self._clock() + _LEASE_MS
             with self._database.write() as db:
-                alert = store.claim_due(db, self._clock(), lease_until_ms)
+                alert = store.claim_due(db, self._clock(), lease_until_ms, self._last_workspace_id)
                 due_ms = None if alert else store.next_due_ms(db)
             if alert is None and (due_ms is None or due_ms > self._clock()):
                 wait_s = _IDLE_S if due_ms is None else (due_ms - self._clock()) / 1000
                 return min(_IDLE_S, max(1.0, wait_s))
             if alert is not None:
+                self._last_workspace_id = alert.workspace_id
                 self._check_one(alert, lease_until_ms)
         return _IDLE_S
 

@@ -24,11 +24,10 @@ import structlog
 
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
-from penstock.base.errors import Conflict, Fault, Malformed, NotFound, StoreUnavailable
+from penstock.base.errors import Conflict, Malformed, NotFound, StoreUnavailable
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.base.metrics import counter
 from penstock.funnels.definitions.ad_hoc import AdHocChanges
-from penstock.funnels.definitions.builtins import COHORT_PREFIX
 from penstock.funnels.outcomes.service import OutcomeService
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.coverage import Note, ReadGaps, coverage_of
@@ -58,7 +57,6 @@ from penstock.funnels.queries.snapshot import SnapshotReader, SnapshotRequest
 from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.statements.query import DataProfile, Statement
 from penstock.funnels.statements.sources import member_texts
-from penstock.http.bodies import bad_parameter
 from penstock.metadb.person import PersonName, ReadPeople, StoredVisitor
 from penstock.settings import Settings
 from penstock.warehouse.client import WaitUntilShipped, Warehouse
@@ -234,7 +232,7 @@ class FunnelQueryRunner:
             try:
                 members[cohort_id] = member_texts(self._read_members(workspace_id, cohort_id))
             except NotFound:
-                raise _cohort_gone(funnel, cohort_id) from None
+                raise _cohort_gone(cohort_id) from None
         return members
 
     def move(
@@ -420,22 +418,13 @@ def _read_no_members(workspace_id: WorkspaceId, cohort_id: str) -> Sequence[int]
     raise Malformed(f"Its funnel names {cohort_id}, and a rule cannot depend on another cohort.")
 
 
-def _cohort_gone(funnel: ResolvedFunnel, cohort_id: str) -> Malformed | Conflict:
-    """Return the error for a saved cohort that does not exist."""
-    if cohort_id in funnel.saved_definition.read_cohorts:
-        return Conflict(
-            f"This definition names the cohort {cohort_id}, which no longer exists. Take it out of "
-            "the steps and the breakdown, or name another.",
-            code="cohort_gone",
-        )
-    field = "breakdown"
-    if COHORT_PREFIX + cohort_id not in funnel.definition.breakdown_properties:
-        field = "filters"
-    message = (
-        f"There is no cohort {cohort_id} in this workspace. It may have been deleted: take it out, "
-        "or choose a cohort from GET /api/cohorts."
+def _cohort_gone(cohort_id: str) -> Conflict:
+    """Return the error for a saved cohort that no longer exists."""
+    return Conflict(
+        f"This question names the cohort {cohort_id}, which no longer exists. Take it out of the "
+        "steps, the filters and the breakdown, or name another.",
+        code="cohort_gone",
     )
-    return bad_parameter(Fault(field, "cohort_not_found", message))
 
 
 def _cache_key(context: QueryContext, statement: Statement) -> bytes:

@@ -11,6 +11,7 @@ from penstock.base.errors import Conflict, Fault, Invalid
 from penstock.base.ids import WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
 from penstock.funnels.definitions.ad_hoc import AdHocChanges
+from penstock.funnels.definitions.builtins import COHORT_PREFIX
 from penstock.funnels.definitions.cost import MatchCost, cost_fault, filter_units, row_costs
 from penstock.funnels.definitions.definition import cohorts_named, goal_names, resolve
 from penstock.funnels.definitions.model import Definition
@@ -112,8 +113,9 @@ class FunnelService(NamedRecords[FunnelRecord]):
 
         saved: the definition as it was stored. definition: the same as `resolve` returned it.
 
-        Raises Invalid for an unknown segment, Malformed if a change does not fit the funnel, or if
-        its filters and those of the definition cost too much, and Conflict if a filter of internal
+        Raises Invalid for an unknown segment, Malformed if a change does not fit the funnel or
+        names an unknown cohort, or if its filters and those of the definition cost too much, and
+        Conflict if a filter of internal
         traffic is no longer valid.
         """
         segment = None
@@ -137,7 +139,22 @@ class FunnelService(NamedRecords[FunnelRecord]):
             of_segment=of_segment,
             internal_traffic=() if changes.internal else internal,
         )
+        self._check_named_cohorts(workspace_id, definition, changed)
         return ChangedDefinition(changed, segment, treatment if internal else None)
+
+    def _check_named_cohorts(
+        self, workspace_id: WorkspaceId, definition: Definition, changed: Definition
+    ) -> None:
+        """Raise Malformed if only the changed definition names a cohort, which does not exist."""
+        named = set(changed.read_cohorts) - set(definition.read_cohorts)
+        if not named:
+            return
+        with self._database.read() as db:
+            existing = store.existing_cohorts(db, workspace_id, named, hold=False)
+        if missing := sorted(named - existing):
+            is_broken_down = COHORT_PREFIX + missing[0] in changed.breakdown_properties
+            field = "breakdown" if is_broken_down else "filters"
+            raise bad_parameter(_cohort_not_found(field, missing[0]))
 
     def _goals(
         self, workspace_id: WorkspaceId, definition: SavedDefinition
@@ -326,17 +343,21 @@ def _check_cohorts(
     named = cohorts_named(definition)
     existing = store.existing_cohorts(db, workspace_id, named.values(), hold=hold)
     faults = [
-        Fault(
-            field,
-            "cohort_not_found",
-            f"There is no cohort {cohort_id} in this workspace. It may have been deleted: take it "
-            "out, or choose a cohort from GET /api/cohorts.",
-        )
+        _cohort_not_found(field, cohort_id)
         for field, cohort_id in named.items()
         if cohort_id not in existing
     ]
     if faults:
         raise Invalid(faults)
+
+
+def _cohort_not_found(field: str, cohort_id: str) -> Fault:
+    return Fault(
+        field,
+        "cohort_not_found",
+        f"There is no cohort {cohort_id} in this workspace. It may have been deleted: take it out, "
+        "or choose a cohort from GET /api/cohorts.",
+    )
 
 
 def _save_goal_uses(

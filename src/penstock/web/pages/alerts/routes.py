@@ -7,7 +7,7 @@ from litestar import Response
 
 from penstock.accounts.mail.service import Mailer
 from penstock.accounts.members.service import MemberService
-from penstock.alerts.model import MessageKind, Verdict
+from penstock.alerts.model import DeliveryState, MessageKind, Verdict
 from penstock.alerts.schema import AlertRecord
 from penstock.alerts.service import AlertService
 from penstock.base.clock import iso, parse_time
@@ -190,6 +190,11 @@ def alert_page(
         state=_state(alert, view.now_ms),
         checks=alerts.checks(view.workspace_id, alert_id, view.query(PageQuery).pagination),
         messages=messages,
+        sends=any(
+            each.state is DeliveryState.WAITING and parse_time(each.due_at) <= view.now_ms
+            for message in messages.data
+            for each in message.deliveries
+        ),
         last_change=next(changes, None),
         names=_names(view, funnels),
         emails={member.user_id: member.email for member in people},
