@@ -23,6 +23,7 @@ from penstock.web.pages.report.panels.cohorts import cohorts
 from penstock.web.pages.report.panels.compare import compare
 from penstock.web.pages.report.panels.context import Panel, ReportContext, answer_to
 from penstock.web.pages.report.panels.drivers import what_differs
+from penstock.web.pages.report.panels.forecast import forecast
 from penstock.web.pages.report.panels.outcomes import build_of
 from penstock.web.pages.report.panels.overview import overview
 from penstock.web.pages.report.panels.quality import count_problems, quality
@@ -90,6 +91,7 @@ def report(
         "detail": partial(_detail, context, TABS[show]),
         "verdict": partial(verdict, context),
         "audience": partial(audience, context),
+        "forecast": partial(forecast, context),
     }
     # Without a time zone in the address, the browser loads the parts using its own time zone.
     in_page = "timezone" in view.request.query_params
