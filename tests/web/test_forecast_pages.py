@@ -20,7 +20,7 @@ SETTLES = re.compile(
 
 @pytest.fixture
 def scene(workspace, clock):
-    """Sixty days until now, each with eight attempts: see `funnel`."""
+    """Sixty days until now, each with ten attempts of two plans: see `funnel`."""
     return Scene(workspace, clock, ago_s=DAYS * DAY_S)
 
 
@@ -31,10 +31,11 @@ def funnel(scene):
     """
     items = []
     for day in range(DAYS):
-        for number in range(8):
+        for number in range(10):
             at, own = day * DAY_S + number * 3600, {"attempt": f"{day}-{number}"}
+            own["plan"] = "pro" if number % 2 else "basic"
             items.append(scene.item(at, "A", f"v{day}-{number}", **own))
-            if number < 4 + day % 2 and day < DAYS - 2:
+            if number < 5 + day % 2 and day < DAYS - 2:
                 items.append(scene.item(at + 2 * DAY_S - 1800, "B", f"v{day}-{number}", **own))
     for first in range(0, len(items), 100):
         scene.track(items[first : first + 100])
@@ -66,6 +67,13 @@ def bars_of_the_previous_step_have_no_whiskers(workspace, funnel):
     assert "whisker" not in part
 
 
+def cohorts_have_their_own_forecasts(workspace, funnel):
+    path = f"/funnels/{funnel}{WEEK}&breakdown=plan&show=cohorts"
+    text = text_of(workspace, path, "detail")
+    assert len(re.findall(r"So far [\d.]+% about [\d.]+% \([\d.]+ to [\d.]+\)", text)) == 2
+    assert "Below a rate: where it will settle, with its interval." in text
+
+
 def a_period_without_open_units_has_no_forecast(workspace, funnel):
     path = f"/funnels/{funnel}?period=settled&timezone=UTC"
     assert 'id="forecast"' not in html_of(workspace, path, "overview")
@@ -75,6 +83,7 @@ test_pages_of_a_funnel_with_a_forecast = questions_about_one_scene(
     the_report_says_where_the_rate_will_settle_and_how_sure_that_is,
     the_whisker_lies_over_the_hatched_part_of_the_bar,
     bars_of_the_previous_step_have_no_whiskers,
+    cohorts_have_their_own_forecasts,
     a_period_without_open_units_has_no_forecast,
 )
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from pydantic import MISSING
 
 from penstock.base.rates import percent, points
-from penstock.funnels.forecasts.schema import ForecastRecord
+from penstock.funnels.forecasts.schema import ForecastRecord, NoForecast
 
 _NARROW = 0.04
 """Intervals narrower than this are shown with a decimal."""
@@ -69,3 +69,8 @@ def shown_forecast(record: ForecastRecord | MISSING | None) -> ShownForecast | N
         return None
     names = (field.name for field in fields(ShownForecast))
     return ShownForecast(**{name: values[name] for name in names if name in values})
+
+
+def lacks(record: ForecastRecord | MISSING | None, reason: NoForecast) -> bool:
+    """Whether there is no forecast for this reason."""
+    return isinstance(record, ForecastRecord) and record.reason is reason

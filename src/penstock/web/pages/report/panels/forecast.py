@@ -2,11 +2,9 @@
 
 from typing import Any, NamedTuple
 
-from penstock.funnels.forecasts.schema import ForecastRecord, NoForecast
-from penstock.funnels.queries.single_flight_cache import NotCached
-from penstock.funnels.questions import RESULTS
+from penstock.funnels.forecasts.schema import NoForecast
 from penstock.funnels.results.schema import StepRecord
-from penstock.funnels.shown_forecasts import shown_forecast
+from penstock.funnels.shown_forecasts import lacks, shown_forecast
 from penstock.web.pages.report.panels.context import ReportContext
 from penstock.web.pages.report.panels.segments import segments
 
@@ -23,16 +21,13 @@ class Whisker(NamedTuple):
 
 def forecast(context: ReportContext) -> dict[str, Any]:
     """Return the forecast, and whiskers by step, if the bars show shares of all units."""
-    report = context.ask(RESULTS, {"forecast": "true"})
-    reason = report.forecast.reason if isinstance(report.forecast, ForecastRecord) else None
-    if context.only_cached and reason is NoForecast.NOT_READY:
-        raise NotCached
+    report = context.forecast_report()
     is_drawn = context.query.bars == "overall" and not segments(context)
     steps = report.aggregate.steps if is_drawn else []
     whiskers = (_whisker(step, report.aggregate.entered) for step in steps)
     return {
         "shown": shown_forecast(report.forecast),
-        "lacks_history": reason is NoForecast.TOO_LITTLE_HISTORY,
+        "lacks_history": lacks(report.forecast, NoForecast.TOO_LITTLE_HISTORY),
         "whiskers": {whisker.step: whisker for whisker in whiskers if whisker is not None},
     }
 
