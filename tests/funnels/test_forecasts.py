@@ -5,17 +5,24 @@ from typing import Any
 
 import pytest
 
+from penstock.base.clock import parse_time
 from penstock.warehouse.client import Warehouse
 from tests.conftest import ShiftedClock
 from tests.funnels import seed
 from tests.funnels.forecast_sets import SETS, ForecastSet
 from tests.funnels.reference import History
-from tests.funnels.reference.forecast import Forecaster
-from tests.funnels.scenario import Json, Scene
+from tests.funnels.reference.forecast import DAY_MS, Forecaster
+from tests.funnels.scenario import HOUR_S, Json, Scene
 
 BY_NAME = {each.name: each for each in SETS}
 TO_ROUNDING = 1e-4
 """Rates are compared after they were rounded to four decimals."""
+
+
+OF_VISITORS = 0.005
+"""Of several entries of a visitor on one day, the service sees only the one that led furthest, also
+where a replay would have seen another one.
+"""
 
 
 def saved(scene: Scene, warehouse: Warehouse, example: ForecastSet) -> str:
@@ -51,9 +58,9 @@ def assert_equal(forecast: Json, expected: Json | None, within: float = TO_ROUND
     }
     assert forecast["completed"] == pytest.approx(expected["completed"], rel=within)
     assert forecast["history"]["units"] == expected["history"]["units"]
-    assert forecast["replays"] == expected["replays"]
-    assert forecast["meanError"] == pytest.approx(expected["meanError"], abs=0.01)
-    assert forecast["heldShare"] == pytest.approx(expected["heldShare"], abs=1e-4)
+    assert forecast["replays"] == pytest.approx(expected["replays"], abs=400 * within)
+    assert forecast["meanError"] == pytest.approx(expected["meanError"], abs=100 * within)
+    assert forecast["heldShare"] == pytest.approx(expected["heldShare"], abs=10 * within)
 
 
 @pytest.mark.slow("the reference replays a set in plain Python")
@@ -114,3 +121,71 @@ def test_without_a_window_nothing_settles(scene: Scene) -> None:
     scene.story("0/A")
     report = scene.results(scene.funnel("A", "B", countingUnit="visitor"), forecast="true")
     assert report["forecast"] == {"reason": "no_window"}
+
+
+@pytest.mark.slow("the reference replays each open bucket in plain Python")
+@pytest.mark.parametrize("name", ["steady", "exclusions"])
+def test_open_buckets_of_a_trend_have_forecasts(
+    scene: Scene, warehouse: Warehouse, name: str
+) -> None:
+    example = BY_NAME[name]
+    start_ms = example.now_ms - 9 * DAY_MS
+    period = parameters(example, startAt=start_ms, interval="day")
+    trend = scene.report(saved(scene, warehouse, example), "trend", **period)
+    settled, *_, third, second, last = trend["data"]
+    assert settled["forecast"] is None
+    for bucket in (third, second, last):
+        of_bucket = replace(
+            example.question(),
+            start_ms=max(parse_time(bucket["from"]), start_ms),
+            end_ms=min(parse_time(bucket["to"]), example.now_ms),
+            is_part=True,
+        )
+        expected = Forecaster(example.courses, of_bucket).answer()
+        assert (bucket["forecast"] is None) == (expected is None)
+        if expected is not None:
+            within = TO_ROUNDING if name == "steady" else OF_VISITORS
+            assert_equal(bucket["forecast"], expected, within)
+    assert last["forecast"]["rate"]
+
+
+def test_a_record_serves_later_requests_of_the_day(scene: Scene, warehouse: Warehouse) -> None:
+    """An hour later the history is the same, and open units are counted by their age then."""
+    example = BY_NAME["few units"]
+    funnel_id = saved(scene, warehouse, example)
+    first = scene.results(funnel_id, **parameters(example))["forecast"]
+    later = replace(example.question(), now_ms=example.now_ms + HOUR_S * 1000)
+    hour_later = parameters(example, asOf=later.now_ms)
+    forecast = scene.results(funnel_id, **hour_later)["forecast"]
+    assert forecast["history"] == first["history"]
+    assert (forecast["meanError"], forecast["replays"]) == (first["meanError"], first["replays"])
+    exact = Forecaster(example.courses, later).answer()
+    assert exact is not None
+    assert forecast["rate"] == pytest.approx(exact["rate"], abs=0.005)
+    day_later = parameters(example, asOf=example.now_ms + DAY_MS)
+    assert scene.results(funnel_id, **day_later)["forecast"]["history"] != first["history"]
+
+
+def test_earlier_forecasts_stand_beside_what_came_of_them(
+    scene: Scene, warehouse: Warehouse
+) -> None:
+    example = BY_NAME["few units"]
+    funnel_id = saved(scene, warehouse, example)
+    query = parameters(example)
+    del query["forecast"]
+    record = scene.report(funnel_id, "forecast/replays", **query)
+    forecaster = example.forecaster()
+    replays = forecaster.replays()
+    assert [each["days"] for each in record["data"]] == [each.days for each in replays]
+    for each, replay in zip(record["data"], replays, strict=True):
+        interval = forecaster.interval(replay.days)
+        assert (each["rate"], each["truth"]) == pytest.approx(
+            (replay.estimate.rate, replay.truth), abs=TO_ROUNDING
+        )
+        assert (each["low"], each["high"]) == (
+            (None, None) if interval is None else pytest.approx(interval, abs=TO_ROUNDING)
+        )
+        assert parse_time(each["at"]) == example.now_ms - each["days"] * DAY_MS
+    report = scene.results(funnel_id, **parameters(example))
+    for name in ("meanError", "heldShare"):
+        assert record[name] == report["forecast"][name]

@@ -57,6 +57,7 @@ from penstock.funnels.queries.snapshot import SnapshotReader, SnapshotRequest
 from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.statements.query import DataProfile, Statement
 from penstock.funnels.statements.sources import member_texts
+from penstock.metadb.database import Database
 from penstock.metadb.person import PersonName, ReadPeople, StoredVisitor
 from penstock.settings import Settings
 from penstock.warehouse.client import WaitUntilShipped, Warehouse
@@ -94,7 +95,10 @@ outcomes.
 
 
 class FunnelQueryRunner:
-    """Runs the steps of a query. Its methods block, so call them from a worker thread."""
+    """Runs the steps of a query. Its methods block, so call them from a worker thread.
+
+    database: where answers may keep what takes long to compute.
+    """
 
     def __init__(
         self,
@@ -103,6 +107,7 @@ class FunnelQueryRunner:
         funnels: FunnelService,
         settings: Settings,
         clock: Clock,
+        database: Database,
         *,
         wait_until_shipped: WaitUntilShipped,
         outcomes: OutcomeService,
@@ -111,6 +116,7 @@ class FunnelQueryRunner:
         read_lost_events: ReadLostEvents,
     ) -> None:
         """Create a runner for queries that do not read saved cohorts."""
+        self.database = database
         self._read_members: ReadMembers = _read_no_members
         self._read_gaps, self._read_lost_events = read_gaps, read_lost_events
         self._read_people = read_people

@@ -98,6 +98,7 @@ def build(
         funnels,
         settings,
         clock,
+        database,
         wait_until_shipped=wait_until_shipped,
         outcomes=outcomes,
         read_people=read_people,

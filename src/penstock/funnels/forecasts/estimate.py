@@ -6,6 +6,7 @@ chances has a cell for each number of steps and part of age.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 DAY_MS = 86_400_000
 SELECTED = -1
 """The number of the cohorts that the request's cohort filter selects, together."""
+EXCLUDED = 0
+"""The outcome of excluded units, instead of a number of steps."""
 NEVER = 2**62
 """The age at which something happens that never does."""
 MIN_HISTORY = 50
@@ -67,7 +70,7 @@ class Period:
         return Period(self.now_ms - days * DAY_MS, start_ms, end_ms, self.cohort)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Courses:
     """All entries of units, by time of entry, one element each.
 
@@ -83,6 +86,12 @@ class Courses:
     cohort: Ints
     selected: Flags
     share: float = 1.0
+
+    @cached_property
+    def outcome(self) -> Ints:
+        """The number of steps of each entry in the end, or `EXCLUDED`."""
+        reached = 1 + (self.done < NEVER).sum(axis=1)
+        return np.where(self.excluded < NEVER, EXCLUDED, reached)
 
     def of_cohort(self, entries: Ints, cohort: int | None) -> Flags:
         """Whether each of some entries is in a cohort."""
@@ -199,30 +208,31 @@ def cuts_of(times: Ints) -> Ints:
 
 def chances_of(courses: Courses, history: Ints, shape: Shape, goals: Sequence[int]) -> Chances:
     """Return the chances of open units. history: the entries of settled units."""
-    done, excluded = courses.done[history], courses.excluded[history]
+    done, outcome = courses.done[history], courses.outcome[history]
     cuts_ms = cuts_of(done[done < NEVER])
     limits = np.concatenate(([0], cuts_ms, [shape.window_ms]))
     middles = (limits[:-1] + limits[1:]) / 2
     parts, waits = len(middles), shape.steps - 1
     # A unit has k steps at the middles from that of its k-th step to that of the next one.
-    from_part = np.zeros((len(done), waits), np.int64)
-    from_part[:, 1:] = np.searchsorted(middles, done[:, :-1])
-    end = np.searchsorted(middles, excluded)[:, None]
-    to_part = np.minimum(np.searchsorted(middles, done), end) - 1
-    was_there = from_part <= to_part
-    at = np.broadcast_to(np.arange(waits) * (parts + 1), was_there.shape)
-    starts, ends = (at + from_part)[was_there], (at + to_part + 1)[was_there]
-    unit = np.nonzero(was_there)[0]
+    next_part = np.searchsorted(middles, done)
+    first_part = np.zeros_like(next_part)
+    first_part[:, 1:] = next_part[:, :-1]
+    if shape.excludes:
+        end = np.searchsorted(middles, courses.excluded[history])
+        next_part = np.minimum(next_part, end[:, None])
+    was_there = first_part < next_part
+    at = (outcome[:, None] * waits + np.arange(waits)) * (parts + 1)
 
-    def by_cell(weights: Flags | None = None) -> Floats:
-        """Count the units of each cell, or those of them that have something."""
-        of_unit = None if weights is None else weights[unit].astype(float)
-        size = waits * (parts + 1)
-        change = np.bincount(starts, of_unit, size) - np.bincount(ends, of_unit, size)
-        return np.cumsum(change.reshape(waits, parts + 1), axis=1)[:, :parts]
+    def running_counts(part: Ints) -> Ints:
+        """Count units by outcome, number of steps and part, with those of earlier parts."""
+        size = (shape.steps + 1) * waits * (parts + 1)
+        counts = np.bincount((at + part)[was_there], None, size)
+        return np.cumsum(counts.reshape(-1, waits, parts + 1), axis=2)
 
-    started = np.cumsum(np.bincount(starts, None, waits * (parts + 1)).reshape(waits, -1), axis=1)
-    ended = np.cumsum(np.bincount(ends, None, waits * (parts + 1)).reshape(waits, -1), axis=1)
+    started_by, ended_by = running_counts(first_part), running_counts(next_part)
+    there = (started_by - ended_by)[:, :, :parts].astype(float)
+    started = started_by.sum(axis=0)
+    ended = ended_by.sum(axis=0)  # before the part: `next_part` is the first without the unit
     # Neighbouring parts on both sides are added until there is enough evidence.
     radius, part = np.arange(parts)[:, None], np.arange(parts)[None, :]
     first, last = np.maximum(part - radius, 0), np.minimum(part + radius, parts - 1)
@@ -238,20 +248,18 @@ def chances_of(courses: Courses, history: Ints, shape: Shape, goals: Sequence[in
         difference: Floats = sums[steps, last + 1] - sums[steps, first]
         return difference
 
-    there = by_cell()
-    units, units_at_all = pooled(there), there.sum(axis=1, keepdims=True)
+    of_all = there.sum(axis=0)
+    units, units_at_all = pooled(of_all), of_all.sum(axis=1, keepdims=True)
 
-    def shares(had: Flags) -> Floats:
-        counts = by_cell(had)
+    def shares(counts: Floats) -> Floats:
         with np.errstate(invalid="ignore", divide="ignore"):
             share = pooled(counts) / units
             at_all = counts.sum(axis=1, keepdims=True) / units_at_all
         pooled_share = (evidence * share + at_all) / (evidence + 1)
         return np.where(evidence > 0, pooled_share, 0.0).ravel()
 
-    reached, is_excluded = 1 + (done < NEVER).sum(axis=1), excluded < NEVER
-    success = np.array([shares((reached >= goal) & ~is_excluded) for goal in goals])
-    return Chances(cuts_ms, success, shares(is_excluded), evidence.ravel(), len(done))
+    success = np.array([shares(there[goal:].sum(axis=0)) for goal in goals])
+    return Chances(cuts_ms, success, shares(there[EXCLUDED]), evidence.ravel(), len(done))
 
 
 # -- Rates --------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Makes the record of a day from the courses of units, by replaying all its forecasts on them."""
 
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
 from itertools import chain
 from math import inf
 from typing import Any
@@ -43,8 +44,11 @@ def reads_from_ms(shape: Shape, period: Period) -> int | None:
 
 
 def cohort_key(texts: Sequence[str]) -> str:
-    """Return the key of a cohort in a record. texts: its tagged entry values."""
-    return json.encode(list(texts)).decode()
+    """Return the key of a cohort in a record: a hash, so that records contain no values.
+
+    texts: the tagged entry values.
+    """
+    return sha256(json.encode(list(texts))).hexdigest()[:16]
 
 
 def courses_of(rows: Sequence[Mapping[str, Any]], steps: int) -> Courses:
@@ -81,21 +85,23 @@ def courses_of(rows: Sequence[Mapping[str, Any]], steps: int) -> Courses:
 def make_record(
     courses: Courses,
     shape: Shape,
-    period: Period,
+    period: Period | None,
     parts: Mapping[str, Period],
     check: Callable[[], None],
 ) -> Mapping[str, ChanceTable]:
     """Return the tables of a record: all steps of the period, and its cohorts or buckets.
 
-    parts: periods of the cohorts or buckets, by key. check: function that
+    period: None for buckets, which need no forecast of all units. parts: periods of the cohorts or
+    buckets, by key. check: function that
     raises an error when the time is up.
     """
     last = [shape.steps]
-    whole = Estimator(courses, shape, range(2, shape.steps + 1), check)
-    of_parts = whole if shape.steps == 2 else Estimator(courses, shape, last, check)
+    of_parts = Estimator(courses, shape, last, check)
     tables = {key: _table(of_parts, part, is_part=True) for key, part in parts.items()}
-    is_part = period.cohort is not None
-    return {ALL: _table(whole, period, is_part=is_part), **tables}
+    if period is None:
+        return tables
+    whole = Estimator(courses, shape, range(2, shape.steps + 1), check)
+    return {ALL: _table(whole, period, is_part=period.cohort is not None), **tables}
 
 
 def largest_cohorts(courses: Courses, shape: Shape, period: Period) -> list[int]:
@@ -132,7 +138,14 @@ def _table(estimator: Estimator, period: Period, *, is_part: bool) -> ChanceTabl
 
 def _rate(goal: int, success: Floats, calibration: Calibration) -> RateTable:
     replays = [
-        PastForecast(each.days, each.rate, each.truth, each.low, each.high)
+        PastForecast(
+            each.days,
+            each.rate,
+            each.truth,
+            each.low,
+            each.high,
+            None if each.low is None else each.holds,
+        )
         for each in calibration.replays
     ]
     q = None if calibration.q == inf else calibration.q

@@ -9,13 +9,16 @@ ALL = ""
 
 
 class PastForecast(NamedTuple):
-    """An earlier forecast and its truth. days: how many days ago."""
+    """An earlier forecast and its truth. days: how many days ago. is_inside: whether the truth was
+    inside the interval, if there was one.
+    """
 
     days: int
     rate: float
     truth: float
     low: float | None
     high: float | None
+    is_inside: bool | None
 
 
 @dataclass(frozen=True, slots=True)

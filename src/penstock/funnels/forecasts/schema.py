@@ -72,9 +72,10 @@ class ReplayRecord(Record):
     """An earlier forecast, and what came of it."""
 
     days: int
-    """Number of days since then."""
+    """Number of days before evaluatedAt."""
     at: Iso
-    forecast: Rate
+    rate: Rate
+    """The forecast."""
     low: Rate | None
     """null if there was too little history for an interval then, as for `high`."""
     high: Rate | None
@@ -86,10 +87,14 @@ class ReplayRecord(Record):
 
 class ReplaysRecord(HeadRecord):
     """How earlier forecasts of such a period did. The period was moved back by whole days, as far
-    as 60 days, where the truth is settled now.
+    as 60 days, to where the truth is settled now.
     """
 
-    forecast: ForecastRecord | None
-    """That of the period itself, as in the results."""
+    reason: NoForecast | MISSING = MISSING
+    """Present if there is no forecast; then there are no earlier ones either."""
+    mean_error: float | None
+    """How far off they were on average, in percentage points."""
+    held_share: Rate | None
+    """Share of those with an interval whose truth was inside."""
     data: list[ReplayRecord]
-    """The latest first. Empty if there is no forecast."""
+    """The latest first."""

@@ -3,14 +3,28 @@
 numpy is imported only when a forecast is made, because importing it would delay every start.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from math import ceil, floor
 from typing import TYPE_CHECKING, Any
 
+from msgspec import json
+from pydantic import MISSING
+
+from penstock.funnels.forecasts import store
 from penstock.funnels.forecasts.model import ALL, ChanceTable, DayRecord
-from penstock.funnels.forecasts.schema import ForecastRecord, HistoryRecord, NoForecast
+from penstock.funnels.forecasts.schema import (
+    ForecastRecord,
+    HistoryRecord,
+    NoForecast,
+    ReplayRecord,
+    ReplaysQuery,
+    ReplaysRecord,
+)
 from penstock.funnels.pipeline import FunnelQueryRunner, RowBlocks
 from penstock.funnels.queries.context import QueryContext
+from penstock.funnels.queries.provenance import empty_result, head_of
 from penstock.funnels.statements import figures
 from penstock.funnels.statements.forecasts import courses
 from penstock.settings import DAY_S
@@ -21,6 +35,10 @@ if TYPE_CHECKING:
 DAY_MS = DAY_S * 1000
 _MANY_LATE = 0.1
 _MAX_EDGES_MS = 1_500 * DAY_MS
+_MAX_CHARS = 2_000_000
+"""Maximum length of a record that is kept."""
+_TOLERANCE = 0.01
+"""Days by which a period may be longer than whole days and still count as long as these."""
 
 Row = Mapping[str, Any]
 
@@ -41,9 +59,9 @@ class Forecasts:
         later = range(2, len(row["counts"]) + 1)
         if not _open_units(row):
             return [None for _ in later]
-        table = self._table(ALL)
+        table = self.table(ALL)
         if table is None or not table.rates:
-            return [self._none(table) for _ in later]
+            return [self.none(table) for _ in later]
         if self.context.params.cohort and _eligible(row) < _min_eligible():
             return [None for _ in later]
         return self._forecasts(table, _counts_of_report(self.context, table, row))
@@ -54,9 +72,9 @@ class Forecasts:
 
         if not _open_units(row) or _eligible(row) < _min_eligible():
             return None
-        table = self._table(cohort_key(texts))
+        table = self.table(cohort_key(texts))
         if table is None or not table.rates:
-            return self._none(table)
+            return self.none(table)
         return self._forecasts(table, _counts_of_report(self.context, table, row))[-1]
 
     def of_bucket(self, start_ms: int, row: Row) -> ForecastRecord | None:
@@ -66,15 +84,17 @@ class Forecasts:
         is_open = row["pending"] + row["reopened"] + row["reopened_excluded"]
         if not is_open or row["entered"] - row["excluded"] < _min_eligible():
             return None
-        table = self._table(str(start_ms))
+        table = self.table(str(start_ms))
         if table is None or not table.rates:
-            return self._none(table)
+            return self.none(table)
         return self._forecasts(table, counts_of_bucket(table, row, figures.read_ages(row)))[0]
 
-    def _table(self, key: str) -> ChanceTable | None:
+    def table(self, key: str) -> ChanceTable | None:
+        """Return the chances of all units, of a cohort or of a bucket."""
         return None if self.record is None else self.record.tables.get(key)
 
-    def _none(self, table: ChanceTable | None) -> ForecastRecord:
+    def none(self, table: ChanceTable | None) -> ForecastRecord:
+        """Return the reason for having no forecast. table: chances without rates, if any."""
         missing = NoForecast.NOT_READY if table is None else NoForecast.TOO_LITTLE_HISTORY
         return ForecastRecord(reason=self.reason or missing)
 
@@ -105,6 +125,32 @@ class Forecasts:
         ]
 
 
+def read_replays(
+    runner: FunnelQueryRunner, context: QueryContext, query: ReplaysQuery
+) -> ReplaysRecord:
+    """Returns how earlier forecasts did: the forecast, its interval and the truth, by day.
+
+    A forecast is only as good as its record. Each was made from what was known on its day.
+    """
+    context = context.with_params(settled=False)
+    forecasts = forecasts_of(runner, context, may_be_over=False)
+    now_ms = forecasts.record.evaluated_at_ms if forecasts.record else 0
+    table = forecasts.table(ALL)
+    last = table.rates[-1] if table is not None and table.rates else None
+    return ReplaysRecord(
+        **head_of(context, empty_result(context).provenance),
+        reason=MISSING if last else forecasts.none(table).reason,
+        mean_error=None if last is None else round(100 * last.mean_error, 2),
+        held_share=None if last is None else last.held_share,
+        data=[
+            ReplayRecord(
+                **replay._asdict(), at=now_ms - replay.days * DAY_MS, held=replay.is_inside
+            )
+            for replay in (last.replays if last else ())
+        ],
+    )
+
+
 def _open_units(row: Row) -> int:
     return sum(row["pendings"]) + sum(row["reopened"]) + int(row["reopened_excluded"])
 
@@ -125,21 +171,40 @@ def _counts_of_report(context: QueryContext, table: ChanceTable, row: Row) -> "C
     return counts_of_report(table, _shape(context), row, figures.read_ages(row))
 
 
+Span = tuple[int, int]
+"""Start and end of a bucket, in milliseconds since 1970."""
+
+
 def forecasts_of(
-    runner: FunnelQueryRunner, context: QueryContext, buckets: Iterable[tuple[int, int]] = ()
+    runner: FunnelQueryRunner,
+    context: QueryContext,
+    buckets: Sequence[Span] | None = None,
+    *,
+    can_make: bool = True,
+    may_be_over: bool = True,
 ) -> Forecasts:
     """Return the forecasts of a question, from a record of the last day or a new one.
 
-    buckets: start and end of the open buckets of a trend. Raises the same errors as
+    buckets: those of a trend that may have open units; None for a report. can_make: whether to make
+    a new record, which takes longer than a report. may_be_over: whether to make none for a period
+    without open units. Raises the same errors as
     `FunnelQueryRunner.fetch`.
     """
     definition, params = context.definition, context.params
     if definition.window_s is None:
         return Forecasts(context, None, NoForecast.NO_WINDOW)
     last_ms = params.evaluated_at_ms if params.end_ms is None else params.end_ms
-    if params.settled or last_ms + definition.window_s * 1000 < params.evaluated_at_ms:
+    if may_be_over and (
+        params.settled or last_ms + definition.window_s * 1000 < params.evaluated_at_ms
+    ):
         return Forecasts(context, None)  # No unit is open.
-    record = make_day(runner, context, buckets)
+    question = _question(context, buckets)
+    record = find_record(runner, context, question)
+    if record is None:
+        if context.only_cached or not can_make:
+            return Forecasts(context, None)
+        record = make_day(runner, context, buckets)
+        keep_record(runner, context, question, record)
     ages = {0, *(cut for table in record.tables.values() for cut in table.cuts_ms)}
     return Forecasts(context.with_params(ages_ms=tuple(sorted(ages))), record)
 
@@ -164,8 +229,59 @@ def _period(context: QueryContext) -> "Period":
     return Period(params.evaluated_at_ms, params.start_ms, params.end_ms, cohort)
 
 
+def _question(context: QueryContext, buckets: Sequence[Span] | None) -> str:
+    """Return a hash of all that determines a record, except the data and the exact time.
+
+    A period that moves with the time is the same question as long as its length in days and its age
+    are.
+    """
+    params = context.params
+    until_ms = min(params.end_ms or params.evaluated_at_ms, params.evaluated_at_ms)
+    age = floor((params.evaluated_at_ms - until_ms) / DAY_MS)
+    length = None
+    if params.start_ms is not None:
+        length = ceil((until_ms - params.start_ms) / DAY_MS - _TOLERANCE)
+    parts = (
+        context.rules,
+        sorted(params.website_ids),
+        sorted(params.cohort.items()),
+        (length, age) if buckets is None else buckets,
+    )
+    return sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def find_record(
+    runner: FunnelQueryRunner, context: QueryContext, question: str
+) -> DayRecord | None:
+    """Return the record of a question from the day before its evaluation, if there is one."""
+    now_ms = context.params.evaluated_at_ms
+    with runner.database.read() as db:
+        within = range(now_ms - DAY_MS + 1, now_ms + 1)
+        content = store.find(db, context.workspace_id, question, within)
+    return None if content is None else json.decode(content, type=DayRecord)
+
+
+def keep_record(
+    runner: FunnelQueryRunner, context: QueryContext, question: str, record: DayRecord
+) -> None:
+    """Keep a record for a day, unless it is too large."""
+    content, written_ms = json.encode(record).decode(), runner.now_ms()
+    if len(content) > _MAX_CHARS:
+        return
+    with runner.database.write() as db:
+        store.save(
+            db,
+            context.workspace_id,
+            question,
+            content,
+            evaluated_ms=record.evaluated_at_ms,
+            written_ms=written_ms,
+            expired_ms=written_ms - DAY_MS,
+        )
+
+
 def make_day(
-    runner: FunnelQueryRunner, context: QueryContext, buckets: Iterable[tuple[int, int]] = ()
+    runner: FunnelQueryRunner, context: QueryContext, buckets: Sequence[Span] | None = None
 ) -> DayRecord:
     """Read the history of a question, and make the record of a day."""
     from penstock.funnels.forecasts import making
@@ -175,18 +291,19 @@ def make_day(
     check = runner.deadline()
     rows = _read_courses(runner, context, shape, period)
     read = making.courses_of(rows, shape.steps)
-    parts = {
-        str(start_ms): Period(period.now_ms, start_ms, end_ms, period.cohort)
-        for start_ms, end_ms in list(buckets)[-making.MAX_BUCKETS :]
-    }
-    if not parts and context.definition.breakdown_properties:
+    parts: dict[str, Period] = {}
+    if buckets is not None:
         parts = {
-            making.cohort_key(rows[cohort]["texts"]): Period(
-                period.now_ms, period.start_ms, period.end_ms, cohort
-            )
+            str(start_ms): replace(period, start_ms=start_ms, end_ms=end_ms)
+            for start_ms, end_ms in buckets[-making.MAX_BUCKETS :]
+        }
+    elif context.definition.breakdown_properties:
+        parts = {
+            making.cohort_key(rows[cohort]["texts"]): replace(period, cohort=cohort)
             for cohort in making.largest_cohorts(read, shape, period)
         }
-    tables = making.make_record(read, shape, period, parts, check)
+    whole = period if buckets is None else None
+    tables = making.make_record(read, shape, whole, parts, check)
     return DayRecord(period.now_ms, read.share, 0.0, tables)
 
 
