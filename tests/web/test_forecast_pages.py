@@ -6,7 +6,7 @@ import pytest
 
 from tests.cases import questions_about_one_scene
 from tests.funnels.scenario import DAY_S, Scene
-from tests.web.reading import html_of, text_of, without_tags
+from tests.web.reading import html_of, link_of, query_of, text_of, without_tags
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
@@ -56,8 +56,8 @@ def the_whisker_lies_over_the_hatched_part_of_the_bar(workspace, funnel):
     part = html_of(workspace, path, "forecast")
     low, high = (float(each) for each in re.search(r'x1="([\d.]+)%" x2="([\d.]+)%"', part).groups())
     step = html_of(workspace, path, "overview").split('<li class="step"')[2]
-    place = r'class="pending" x="([\d.]+)%"\s+width="([\d.]+)%"'
-    start, width = (float(each) for each in re.search(place, step).groups())
+    pending = r'class="pending" x="([\d.]+)%"\s+width="([\d.]+)%"'
+    start, width = (float(each) for each in re.search(pending, step).groups())
     assert start - 0.01 <= low < high <= start + width + 0.01
 
 
@@ -74,6 +74,18 @@ def cohorts_have_their_own_forecasts(workspace, funnel):
     assert "Below a rate: where it will settle, with its interval." in text
 
 
+def a_tab_shows_how_earlier_forecasts_did(workspace, funnel):
+    path = f"/funnels/{funnel}{WEEK}"
+    part = html_of(workspace, path, "forecast")
+    assert (
+        query_of(link_of(part, re.search(r"\d+ earlier forecasts", part)[0]))["show"] == "forecasts"
+    )
+    text = text_of(workspace, f"{path}&show=forecasts", "detail")
+    row = r"\d+ \w+ 2026 [\d.]+% [\d.]+% to [\d.]+% [\d.]+% [\d.]+ points (Inside|Outside)"
+    assert len(re.findall(row, text)) > 10
+    assert re.search(r"points off on average; [\d.]+% of those with an interval settled", text)
+
+
 def a_period_without_open_units_has_no_forecast(workspace, funnel):
     path = f"/funnels/{funnel}?period=settled&timezone=UTC"
     assert 'id="forecast"' not in html_of(workspace, path, "overview")
@@ -84,6 +96,7 @@ test_pages_of_a_funnel_with_a_forecast = questions_about_one_scene(
     the_whisker_lies_over_the_hatched_part_of_the_bar,
     bars_of_the_previous_step_have_no_whiskers,
     cohorts_have_their_own_forecasts,
+    a_tab_shows_how_earlier_forecasts_did,
     a_period_without_open_units_has_no_forecast,
 )
 

@@ -23,7 +23,7 @@ from penstock.web.pages.report.panels.cohorts import cohorts
 from penstock.web.pages.report.panels.compare import compare
 from penstock.web.pages.report.panels.context import Panel, ReportContext, answer_to
 from penstock.web.pages.report.panels.drivers import what_differs
-from penstock.web.pages.report.panels.forecast import forecast
+from penstock.web.pages.report.panels.forecasts import earlier_forecasts, forecast
 from penstock.web.pages.report.panels.outcomes import build_of
 from penstock.web.pages.report.panels.overview import overview
 from penstock.web.pages.report.panels.quality import count_problems, quality
@@ -37,13 +37,14 @@ from penstock.web.view import View
 class Tab(NamedTuple):
     """A tab below the bars of a report.
 
-    panel: loads the data for the tab's template. needs_cohorts: whether only a funnel with
-    breakdown properties has the tab.
+    panel: loads the data for the tab's template. needs_cohorts, needs_window: whether only a funnel
+    with breakdown properties, or with a conversion window, has the tab.
     """
 
     text: str
     panel: Panel
     needs_cohorts: bool = False
+    needs_window: bool = False
 
 
 TABS: Mapping[str, Tab] = {
@@ -54,6 +55,7 @@ TABS: Mapping[str, Tab] = {
     "next": Tab("What came next", answer_to(NEXT)),
     "drivers": Tab("What differs", what_differs),
     "flows": Tab("Flows", answer_to(FLOWS)),
+    "forecasts": Tab("Forecasts", earlier_forecasts, needs_window=True),
     "quality": Tab("Data quality", quality),
 }
 """All tabs, by the parameter `show` of a report's address and the name of their template."""
@@ -81,7 +83,8 @@ def report(
     tabs = {
         show: tab.text
         for show, tab in TABS.items()
-        if page.definition.breakdown_properties or not tab.needs_cohorts
+        if (page.definition.breakdown_properties or not tab.needs_cohorts)
+        and (page.has_window or not tab.needs_window)
     }
     show = query.show if query.show in tabs else next(iter(tabs))
     only_cached = view.requested_part is None

@@ -1,10 +1,15 @@
-"""Where the rates of open units will settle: a sentence, and a whisker on each bar."""
+"""Where the rates of open units will settle: a sentence, a whisker on each bar, and a tab with
+earlier forecasts.
+"""
 
 from typing import Any, NamedTuple
 
 from penstock.funnels.forecasts.schema import NoForecast
+from penstock.funnels.queries.single_flight_cache import NotCached
+from penstock.funnels.questions import REPLAYS
 from penstock.funnels.results.schema import StepRecord
 from penstock.funnels.shown_forecasts import lacks, shown_forecast
+from penstock.web.pages.charts import chart
 from penstock.web.pages.report.panels.context import ReportContext
 from penstock.web.pages.report.panels.segments import segments
 
@@ -40,3 +45,31 @@ def _whisker(step: StepRecord, entered: int) -> Whisker | None:
     scale = shown.completed / shown.rate / entered
     low, rate, high = (scale * each for each in (shown.low, shown.rate, shown.high))
     return Whisker(step.step, low, rate, high, shown.text)
+
+
+def earlier_forecasts(context: ReportContext) -> dict[str, Any]:
+    """Return the earlier forecasts with what came of them, also as a chart."""
+    record = context.ask(REPLAYS, {})
+    if context.only_cached and record.reason is NoForecast.NOT_READY:
+        raise NotCached
+    replays = record.data[::-1]
+    lines = [
+        {
+            "label": "Forecast",
+            "values": [each.rate for each in replays],
+            "least": [each.low for each in replays],
+            "most": [each.high for each in replays],
+            "style": "percent",
+            "colour": "soft",
+            "line": "dashed",
+        },
+        {
+            "label": "Settled at",
+            "values": [each.truth for each in replays],
+            "style": "percent",
+            "colour": "series-1",
+        },
+    ]
+    axes = ("Day of the forecast", "Conversion rate")
+    times = [each.at for each in replays]
+    return {"record": record, "chart": chart(times, context.query.timezone, axes, lines)}
