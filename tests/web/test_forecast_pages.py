@@ -1,8 +1,10 @@
 """Pages show where a rate will settle, always with the interval and how earlier forecasts did."""
 
 import re
+from html import unescape
 
 import pytest
+from msgspec.json import decode
 
 from tests.cases import questions_about_one_scene
 from tests.funnels.scenario import DAY_S, Scene
@@ -74,6 +76,19 @@ def cohorts_have_their_own_forecasts(workspace, funnel):
     assert "Below a rate: where it will settle, with its interval." in text
 
 
+def open_buckets_of_the_trend_have_a_band_in_the_band_of_their_bounds(workspace, funnel):
+    path = f"/funnels/{funnel}{WEEK}&interval=week&show=trend"
+    detail = html_of(workspace, path, "detail")
+    assert "hx-get" in detail.partition('id="bands"')[2][:20], "forecasts load separately"
+    part = html_of(workspace, path, "bands")
+    rates, forecast = decode(unescape(re.search(r'data-chart="([^"]*)"', part)[1]))["series"]
+    edges = zip(rates["least"], forecast["least"], forecast["most"], rates["most"], strict=True)
+    known = [each for each in edges if None not in each]
+    assert known
+    assert all(least <= low < high <= most for least, low, high, most in known)
+    assert re.search(r"about [\d.]+% \([\d.]+ to [\d.]+\)", without_tags(part))
+
+
 def a_tab_shows_how_earlier_forecasts_did(workspace, funnel):
     path = f"/funnels/{funnel}{WEEK}"
     part = html_of(workspace, path, "forecast")
@@ -96,6 +111,7 @@ test_pages_of_a_funnel_with_a_forecast = questions_about_one_scene(
     the_whisker_lies_over_the_hatched_part_of_the_bar,
     bars_of_the_previous_step_have_no_whiskers,
     cohorts_have_their_own_forecasts,
+    open_buckets_of_the_trend_have_a_band_in_the_band_of_their_bounds,
     a_tab_shows_how_earlier_forecasts_did,
     a_period_without_open_units_has_no_forecast,
 )

@@ -28,7 +28,7 @@ from penstock.web.pages.report.panels.outcomes import build_of
 from penstock.web.pages.report.panels.overview import overview
 from penstock.web.pages.report.panels.quality import count_problems, quality
 from penstock.web.pages.report.panels.times import times
-from penstock.web.pages.report.panels.trend import trend
+from penstock.web.pages.report.panels.trend import trend, trend_with_forecasts
 from penstock.web.pages.report.panels.verdict import verdict
 from penstock.web.pages.schema import ReportPageQuery
 from penstock.web.view import View
@@ -96,9 +96,11 @@ def report(
         "audience": partial(audience, context),
         "forecast": partial(forecast, context),
     }
+    if show == "trend":
+        loads["bands"] = partial(trend_with_forecasts, context)
     # Without a time zone in the address, the browser loads the parts using its own time zone.
     in_page = "timezone" in view.request.query_params
-    parts: dict[str, Any] = {**load_parts(view, loads, in_page=in_page)}
+    parts: dict[str, Any] = {"bands": None, **load_parts(view, loads, in_page=in_page)}
     return view.render(
         "report/report.html",
         parts=tuple(loads),
