@@ -14,11 +14,12 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from penstock.base.clock import iso, parse_time
 from penstock.base.paging import MAX_PAGE_SIZE, Page
-from penstock.base.rates import Share, percent, rate
+from penstock.base.rates import Share, percent
 from penstock.base.scalar import tagged
 from penstock.base.wording import count_of, day_words
 from penstock.funnels.comparisons.proportions import MIN_UNITS, newcombe_interval
 from penstock.funnels.comparisons.words import change_words, period_words
+from penstock.funnels.late_events import late_share
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.parameters import Selection, unfit_parameters
@@ -30,11 +31,9 @@ from penstock.funnels.results.schema import (
     ResultsRecord,
 )
 from penstock.funnels.results.service import report_of
-from penstock.funnels.statements.query import Statement
 from penstock.funnels.trends import TrendBucketRecord, TrendQuery, read_trend
 from penstock.http.period import AS_TIME, TIME, InTimezone, read_time_ms
 from penstock.http.schema import Rate, Record, RuleBroken
-from penstock.warehouse.queries import load
 
 _Completions = AggregateRecord | TrendBucketRecord
 
@@ -260,23 +259,16 @@ def _notes(
     runner: FunnelQueryRunner, context: QueryContext, earlier: QueryContext
 ) -> Iterator[str]:
     """Note that the earlier period has more late events: the later one still waits for some."""
-    late, late_before = (_late_share(runner, part) for part in (context, earlier))
+    late, late_before = (
+        late_share(runner, part, part.params.start_ms, part.params.end_ms)
+        for part in (context, earlier)
+    )
     if late_before - late >= _LATE_SHARE:
         yield (
             f"{late_before:.0%} of the earlier period's events arrived more than an hour after "
             f"they happened, and {late:.0%} of this period's, so the earlier period looks better "
             "here than it did then."
         )
-
-
-def _late_share(runner: FunnelQueryRunner, context: QueryContext) -> float:
-    params = context.params
-    statement = Statement(
-        load("penstock.funnels", "count_late_events"),
-        {"websites": list(params.website_ids), "start": params.start_ms, "end": params.end_ms},
-    )
-    [row] = runner.fetch_events(context, statement).rows
-    return rate(row["late"], row["events"]) or 0.0
 
 
 def change(now: Share | None, before: Share | None) -> ChangeRecord:

@@ -12,6 +12,7 @@ from penstock.funnels.campaigns import routes as campaign_routes
 from penstock.funnels.campaigns.service import CampaignService, ReadSlugs, WaitForClicks
 from penstock.funnels.changes import OutcomeChanges
 from penstock.funnels.definitions.regexes import PatternChecker
+from penstock.funnels.forecasts.worker import ForecastWorker
 from penstock.funnels.goals.service import GoalService
 from penstock.funnels.internal_traffic import routes as internal_traffic_routes
 from penstock.funnels.internal_traffic.service import InternalTrafficService
@@ -48,6 +49,7 @@ class FunnelsRoom(Room):
     outcomes: OutcomeService
     outcome_worker: OutcomeWorker
     outcome_changes: OutcomeChanges
+    forecast_worker: ForecastWorker
 
     routes = (
         *record_routes(RECORDS),
@@ -61,10 +63,12 @@ class FunnelsRoom(Room):
     request_objects = {"run_question": provide_run_question}  # noqa: RUF012
 
     def workers(self) -> Sequence[Worker]:
-        return [self.outcome_worker.worker] if self.outcome_worker.is_enabled else []
+        outcomes = [self.outcome_worker.worker] if self.outcome_worker.is_enabled else []
+        return [*outcomes, self.forecast_worker.worker]
 
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
-        return [self.outcome_worker.worker.running()] if self.outcome_worker.can_run else []
+        outcomes = [self.outcome_worker.worker.running()] if self.outcome_worker.can_run else []
+        return [*outcomes, self.forecast_worker.worker.running()]
 
 
 def build(
@@ -127,4 +131,5 @@ def build(
         outcomes=outcomes,
         outcome_worker=outcome_worker,
         outcome_changes=OutcomeChanges(runner, outcomes),
+        forecast_worker=ForecastWorker(core, runner, accounts.limits),
     )

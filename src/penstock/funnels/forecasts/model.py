@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from penstock.base.ids import WorkspaceId
+
 ALL = ""
 """The key of the forecast of all units, among those of cohorts or buckets."""
 
@@ -66,3 +68,12 @@ class DayRecord:
     share: float
     late_share: float
     tables: Mapping[str, ChanceTable]
+
+
+class Turn(NamedTuple):
+    """A saved funnel whose forecast a node makes. attempts: those before that failed."""
+
+    workspace_id: WorkspaceId
+    funnel_id: str
+    revision: int
+    attempts: int

@@ -64,11 +64,11 @@ class ForecastRecord(Record):
     reason: NoForecast | MISSING = MISSING
 
 
-class ReplaysQuery(CohortQuery):
+class PastForecastsQuery(CohortQuery):
     """The query parameters for earlier forecasts."""
 
 
-class ReplayRecord(Record):
+class PastForecastRecord(Record):
     """An earlier forecast, and what came of it."""
 
     days: int
@@ -85,7 +85,7 @@ class ReplayRecord(Record):
     """Whether the truth is inside the interval; null without one."""
 
 
-class ReplaysRecord(HeadRecord):
+class PastForecastsRecord(HeadRecord):
     """How earlier forecasts of such a period did. The period was moved back by whole days, as far
     as 60 days, to where the truth is settled now.
     """
@@ -96,5 +96,5 @@ class ReplaysRecord(HeadRecord):
     """How far off they were on average, in percentage points."""
     held_share: Rate | None
     """Share of those with an interval whose truth was inside."""
-    data: list[ReplayRecord]
+    data: list[PastForecastRecord]
     """The latest first."""

@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Any
 from msgspec import json
 from pydantic import MISSING
 
+from penstock.base.ids import WorkspaceId
 from penstock.funnels.forecasts import store
 from penstock.funnels.forecasts.model import ALL, ChanceTable, DayRecord
 from penstock.funnels.forecasts.schema import (
     ForecastRecord,
     HistoryRecord,
     NoForecast,
-    ReplayRecord,
-    ReplaysQuery,
-    ReplaysRecord,
+    PastForecastRecord,
+    PastForecastsQuery,
+    PastForecastsRecord,
 )
+from penstock.funnels.late_events import late_share
 from penstock.funnels.pipeline import FunnelQueryRunner, RowBlocks
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.provenance import empty_result, head_of
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from penstock.funnels.forecasts.estimate import Counts, Period, Shape
 
 DAY_MS = DAY_S * 1000
+LISTED_DAYS = 30
+"""Length of the period that the list of funnels shows at first."""
 _MANY_LATE = 0.1
 _MAX_EDGES_MS = 1_500 * DAY_MS
 _MAX_CHARS = 2_000_000
@@ -125,9 +129,24 @@ class Forecasts:
         ]
 
 
+def latest_forecasts(
+    runner: FunnelQueryRunner, workspace_id: WorkspaceId
+) -> Mapping[tuple[str, int], ForecastRecord | None]:
+    """Return the forecasts of saved funnels that the worker made within a day, by ID and revision.
+
+    They are about the last `LISTED_DAYS` days. None if no unit was open. Makes none itself.
+    """
+    with runner.database.read() as db:
+        contents = store.latest(db, workspace_id, runner.now_ms() - DAY_MS)
+    return {
+        key: None if content is None else ForecastRecord.model_validate_json(content)
+        for key, content in contents.items()
+    }
+
+
 def read_replays(
-    runner: FunnelQueryRunner, context: QueryContext, query: ReplaysQuery
-) -> ReplaysRecord:
+    runner: FunnelQueryRunner, context: QueryContext, query: PastForecastsQuery
+) -> PastForecastsRecord:
     """Returns how earlier forecasts did: the forecast, its interval and the truth, by day.
 
     A forecast is only as good as its record. Each was made from what was known on its day.
@@ -137,13 +156,13 @@ def read_replays(
     now_ms = forecasts.record.evaluated_at_ms if forecasts.record else 0
     table = forecasts.table(ALL)
     last = table.rates[-1] if table is not None and table.rates else None
-    return ReplaysRecord(
+    return PastForecastsRecord(
         **head_of(context, empty_result(context).provenance),
         reason=MISSING if last else forecasts.none(table).reason,
         mean_error=None if last is None else round(100 * last.mean_error, 2),
         held_share=None if last is None else last.held_share,
         data=[
-            ReplayRecord(
+            PastForecastRecord(
                 **replay._asdict(), at=now_ms - replay.days * DAY_MS, held=replay.is_inside
             )
             for replay in (last.replays if last else ())
@@ -304,7 +323,9 @@ def make_day(
         }
     whole = period if buckets is None else None
     tables = making.make_record(read, shape, whole, parts, check)
-    return DayRecord(period.now_ms, read.share, 0.0, tables)
+    settled_ms = period.now_ms - shape.window_ms
+    late = late_share(runner, context, settled_ms - shape.reach_ms, settled_ms)
+    return DayRecord(period.now_ms, read.share, late, tables)
 
 
 def _read_courses(
