@@ -72,8 +72,16 @@ def bars_of_the_previous_step_have_no_whiskers(workspace, funnel):
 def cohorts_have_their_own_forecasts(workspace, funnel):
     path = f"/funnels/{funnel}{WEEK}&breakdown=plan&show=cohorts"
     text = text_of(workspace, path, "detail")
-    assert len(re.findall(r"So far [\d.]+% about [\d.]+% \([\d.]+ to [\d.]+\)", text)) == 2
-    assert "Below a rate: where it will settle, with its interval." in text
+    assert len(re.findall(r"So far [\d.]+% forecast [\d.]+% \([\d.]+ to [\d.]+\)", text)) == 2
+    assert "Forecasts, with their intervals, say where rates will settle." in text
+
+
+def a_row_of_the_list_shows_only_a_forecast_that_exists(workspace, funnel):
+    forecast = re.compile(r"forecast [\d.]+% \([\d.]+ to [\d.]+\)")
+    path = f"/funnels/{funnel}/row?timezone=UTC"
+    assert not forecast.search(text_of(workspace, path))
+    html_of(workspace, f"/funnels/{funnel}?period=30d&timezone=UTC", "forecast")
+    assert forecast.search(text_of(workspace, path))
 
 
 def open_buckets_of_the_trend_have_a_band_in_the_band_of_their_bounds(workspace, funnel):
@@ -111,6 +119,7 @@ test_pages_of_a_funnel_with_a_forecast = questions_about_one_scene(
     the_whisker_lies_over_the_hatched_part_of_the_bar,
     bars_of_the_previous_step_have_no_whiskers,
     cohorts_have_their_own_forecasts,
+    a_row_of_the_list_shows_only_a_forecast_that_exists,
     open_buckets_of_the_trend_have_a_band_in_the_band_of_their_bounds,
     a_tab_shows_how_earlier_forecasts_did,
     a_period_without_open_units_has_no_forecast,

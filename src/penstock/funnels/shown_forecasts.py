@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 
 from pydantic import MISSING
 
-from penstock.base.rates import percent, points
+from penstock.base.rates import points
 from penstock.funnels.forecasts.schema import ForecastRecord, NoForecast
 
 _NARROW = 0.04
@@ -39,13 +39,17 @@ class ShownForecast:
         return f"{self.about} ({self.interval})"
 
     @property
+    def short(self) -> str:
+        """The same beside other numbers: `forecast 60% (58 to 62)`."""
+        return f"forecast {self.text.removeprefix('about ')}"
+
+    @property
     def earlier(self) -> str:
         return f"{self.replays} earlier forecasts"
 
     @property
     def did(self) -> str:
-        """How earlier forecasts did: `were 1.2 points off on average, 81% inside their interval`.
-        """
+        """How they did: `were 1.2 points off on average, 81% inside their interval`."""
         error = points(self.mean_error / 100)
         text = f"were {'1 point' if error == '1.0' else f'{error} points'} off on average"
         if self.held_share is None:
@@ -61,7 +65,7 @@ class ShownForecast:
         """Why the record looks better than it was; None if it does not."""
         if self.late_share is None:
             return None
-        late = f"{percent(self.late_share)} of the events arrived over an hour late"
+        late = f"{round(100 * self.late_share)}% of the events arrived over an hour late"
         return f"{late}, so they look better than they were"
 
     def _digits(self, share: float) -> str:
