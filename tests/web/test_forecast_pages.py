@@ -100,9 +100,8 @@ def open_buckets_of_the_trend_have_a_band_in_the_band_of_their_bounds(workspace,
 def a_tab_shows_how_earlier_forecasts_did(workspace, funnel):
     path = f"/funnels/{funnel}{WEEK}"
     part = html_of(workspace, path, "forecast")
-    assert (
-        query_of(link_of(part, re.search(r"\d+ earlier forecasts", part)[0]))["show"] == "forecasts"
-    )
+    rate = re.search(r"about [\d.]+%", part.partition("<strong>")[2])[0]
+    assert query_of(link_of(part, rate))["show"] == "forecasts"
     text = text_of(workspace, f"{path}&show=forecasts", "detail")
     row = r"\d+ \w+ 2026 [\d.]+% [\d.]+% to [\d.]+% [\d.]+% [\d.]+ points (Inside|Outside)"
     assert len(re.findall(row, text)) > 10

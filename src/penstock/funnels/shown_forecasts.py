@@ -44,21 +44,16 @@ class ShownForecast:
         return f"forecast {self.text.removeprefix('about ')}"
 
     @property
-    def earlier(self) -> str:
-        return f"{self.replays} earlier forecasts"
-
-    @property
-    def did(self) -> str:
-        """How they did: `were 1.2 points off on average, 81% inside their interval`."""
+    def record(self) -> str:
+        """How earlier forecasts did: `36 earlier forecasts were 1.2 points off on average, 81%
+        inside their interval`.
+        """
         error = points(self.mean_error / 100)
-        text = f"were {'1 point' if error == '1.0' else f'{error} points'} off on average"
+        off = "1 point" if error == "1.0" else f"{error} points"
+        text = f"{self.replays} earlier forecasts were {off} off on average"
         if self.held_share is None:
             return text
         return f"{text}, {round(100 * self.held_share)}% inside their interval"
-
-    @property
-    def record(self) -> str:
-        return f"{self.earlier} {self.did}"
 
     @property
     def remark(self) -> str | None:
