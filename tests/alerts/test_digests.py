@@ -166,6 +166,35 @@ def test_a_digest_says_the_settled_rate_and_links_to_the_report(
     assert cells == ["begun", "40", "100.0%", "paid", "31", "77.5%"]
 
 
+def test_a_digest_has_the_forecast_that_was_made_in_the_background(
+    reader: Tenant, services: Services, mails: MailServer, clock: ShiftedClock, warehouse: object
+) -> None:
+    subscribe(reader)
+    due = datetime.fromisoformat(reader.browser.get(PATH).json()["nextAt"])
+    clock.advance(seconds=due.timestamp() - clock() / 1000 - HOUR_S)
+    scene = Scene(reader, clock, ago_s=60 * 86_400)
+    for day in range(60):
+        at = day * 86_400
+        items = [
+            scene.item(at, "begun", f"v{day}-{each}", attempt=f"{day}-{each}") for each in range(8)
+        ]
+        if day < 58:
+            items += [
+                scene.item(at + 2 * 86_400, "paid", f"v{day}-{each}", attempt=f"{day}-{each}")
+                for each in range(4 + day % 2)
+            ]
+        scene.track(items)
+    scene.attempts("begun", "paid", conversionWindowSeconds=7 * 86_400)
+    services.forecast_worker._step()
+    pass_time(clock, reader)
+    send(services)
+    sentence = (
+        r"The rate of the last 30 days will settle at about [\d.]+% \([\d.]+ to [\d.]+\); "
+        r"\d+ earlier forecasts were [\d.]+ points? off on average"
+    )
+    assert re.search(sentence, " ".join(mails.text().split())), mails.text()
+
+
 def test_a_digest_names_only_values_of_properties_that_may_be_shared(
     reader: Tenant, services: Services, mails: MailServer, clock: ShiftedClock, warehouse: object
 ) -> None:

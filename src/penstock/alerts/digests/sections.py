@@ -12,10 +12,12 @@ from penstock.base.rates import percent
 from penstock.base.wording import count_of, day_words
 from penstock.funnels.definitions.schema import FunnelRecord, SavedDefinition
 from penstock.funnels.definitions.titles import step_titles
+from penstock.funnels.forecasts.service import LISTED_DAYS, latest_forecasts
 from penstock.funnels.hidden_values import hide_in_sentences
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.questions import RESULTS, VERDICT
 from penstock.funnels.results.schema import ResultsQuery, ResultsRecord
+from penstock.funnels.shown_forecasts import shown_forecast
 from penstock.funnels.shown_rates import shown_rate, step_share
 from penstock.funnels.verdicts import SentenceRecord, VerdictQuery
 
@@ -58,12 +60,28 @@ def read_section(
     }
     return MailSection(
         funnel.name,
-        (*(lines or [_few_words(results)]), *([f"Receipt: {receipt}"] if receipt else [])),
+        (
+            *(lines or [_few_words(results)]),
+            *_forecast(runner, workspace_id, funnel),
+            *([f"Receipt: {receipt}"] if receipt else []),
+        ),
         table=_steps(results, funnel.definition) if results.aggregate.entered else (),
         note=f"Entries from {days[0]} to {days[1]}",
         link=f"{base_url}/funnels/{funnel.id}?{urlencode(selection)}",
         link_text="Open the report",
     )
+
+
+def _forecast(
+    runner: FunnelQueryRunner, workspace_id: WorkspaceId, funnel: FunnelRecord
+) -> list[str]:
+    """Return a sentence with the forecast of the list of funnels, if it was made within a day."""
+    latest = latest_forecasts(runner, workspace_id).get((funnel.id, funnel.revision))
+    shown = shown_forecast(latest)
+    if shown is None:
+        return []
+    days = f"The rate of the last {LISTED_DAYS} days"
+    return [f"{days} will settle at {shown.text}; {shown.record}."]
 
 
 def _steps(results: ResultsRecord, definition: SavedDefinition) -> tuple[tuple[str, ...], ...]:
