@@ -113,7 +113,7 @@ def _title(page: FunnelPage, query: UnitsQuery) -> str:
     if query.quality:
         suffix = f" for {query.property}" if query.property else ""
         phrases.append(QUALITIES[query.quality] + suffix)
-    if query.differs and query.count_like in TOOLS:
+    if query.differs and query.count_like is not None and query.count_like in TOOLS:
         reason = f": {query.reason}" if query.reason else ""
         phrases.append(f"that {TOOLS[query.count_like].name} counts in another way{reason}")
     return " ".join([page.noun().capitalize(), *(phrases or [f"{that} entered"])])
