@@ -154,7 +154,7 @@ def test_reasons_and_the_sentences_that_explain_the_difference(scene: Scene) -> 
     first, there, here, shown = record["sentences"]
     assert first == "By PostHog's rules (November 2026) 4 of 6 visitors completed, here 3."
     assert there == "2 count only there: equal times count in the order of the steps."
-    assert here.startswith("1 counts only here: they completed after ")
+    assert here.startswith("1 counts only here: it completed after ")
     assert shown.startswith("6 = 4 by rules + 2 that rules do not explain")
     assert [each["setting"] for each in record["settings"]] == ["window", "timezone"]
 

@@ -57,18 +57,28 @@ def _result_words(result: int, n: int) -> str:
     return "completes" if result == n else f"stops after step {result}"
 
 
-def reason_words(comparison: Comparison, sets: Sequence[Sequence[Switch]]) -> str:
-    """Return the reason as the rest of a sentence: sets of rules, each of which explains it."""
+def reason_words(
+    comparison: Comparison, sets: Sequence[Sequence[Switch]], completed: int = 0
+) -> str:
+    """Return the reason as the rest of a sentence: sets of rules, each of which explains it.
+
+    completed: number of units if all of them completed here, and not there.
+    """
     if not sets:
         return _SEVERAL
-    each = [listed([_phrase(comparison, switch) for switch in switches]) for switches in sets]
+    each = [
+        listed([_phrase(comparison, switch, completed) for switch in switches]) for switches in sets
+    ]
     return each[0] if len(each) == 1 else f"either {listed(each, 'or')}"
 
 
-def _phrase(comparison: Comparison, switch: Switch) -> str:
+def _phrase(comparison: Comparison, switch: Switch, completed: int) -> str:
     end_ms = comparison.params.end_ms
     if switch is Switch.AFTER_END and end_ms is not None:
-        return f"they completed after {_end_words(comparison, end_ms)}"
+        end = _end_words(comparison, end_ms)
+        if not completed:
+            return f"events after {end} do not count"
+        return f"{'it' if completed == 1 else 'they'} completed after {end}"
     return _PHRASES[switch, comparison.there[switch]]
 
 
