@@ -120,6 +120,8 @@ def assumed(comparison: Comparison, context: QueryContext) -> list[str]:
         texts.append(f"units are the values of {_unit(comparison)}, as here")
     if context.profile.has_provider_events:
         texts.append("whole seconds of payment providers count as here")
+    if comparison.there[Switch.TIES] == "second":
+        texts.append("times, and the ends of the period, are rounded down to seconds")
     if comparison.there[Switch.EXCLUDED] == "atStep":
         texts.append("an exclusion at the time of the next step does not count")
     if comparison.there[Switch.STRICT] == "dropOff":
