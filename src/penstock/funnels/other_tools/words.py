@@ -6,7 +6,7 @@ from datetime import UTC
 from penstock.base.wording import day_words, listed, utc_time
 from penstock.funnels.definitions.model import CountingUnit
 from penstock.funnels.definitions.windows import UNIT_S, window_in_words
-from penstock.funnels.other_tools.rules import Comparison, Switch
+from penstock.funnels.other_tools.rules import Comparison, Switch, Tool
 from penstock.funnels.other_tools.schema import DifferenceRecord, SettingRecord, ShownRecord
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.statements.other_tools import EXCLUDED
@@ -119,7 +119,10 @@ def assumed(comparison: Comparison, context: QueryContext) -> list[str]:
     if comparison.definition.attempt_keys:
         texts.append(f"units are the values of {_unit(comparison)}, as here")
     if context.profile.has_provider_events:
-        texts.append("whole seconds of payment providers count as here")
+        where = "as here"
+        if comparison.tool in (Tool.MIXPANEL, Tool.WINDOWFUNNEL):
+            where = "at their start"
+        texts.append(f"whole seconds of payment providers count {where}")
     if comparison.there[Switch.TIES] == "second":
         texts.append("times, and the ends of the period, are rounded down to seconds")
     if comparison.there[Switch.EXCLUDED] == "atStep":
