@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from penstock.base.chunks import chunks
+from penstock.warehouse.client import Warehouse
 from tests.funnels.answers import faults
 from tests.funnels.scenario import HOUR_S, Json, Scene, pick, step
+from tests.funnels.test_rules import ProviderEvent, store_provider_events
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
@@ -154,7 +156,7 @@ def test_reasons_and_the_sentences_that_explain_the_difference(scene: Scene) -> 
     first, there, here, shown = record["sentences"]
     assert first == "By PostHog's rules (November 2026) 4 of 6 visitors completed, here 3."
     assert there == "2 count only there: equal times count in the order of the steps."
-    assert here.startswith("1 counts only here: they completed after ")
+    assert here.startswith("1 counts only here: it completed after ")
     assert shown.startswith("6 = 4 by rules + 2 that rules do not explain")
     assert [each["setting"] for each in record["settings"]] == ["window", "timezone"]
 
@@ -358,3 +360,36 @@ def test_tools_agree_where_their_rules_do(scene: Scene) -> None:
         assert record["reasons"] == [], tool
         assert record["sameUnits"] == record["entered"] > 500
     assert compare(scene, proven, PH)["onlyThere"] > 10
+
+
+@pytest.mark.parametrize("tool", [PH, AM, MP, WF])
+def test_payments_count_for_their_attempts_as_here(
+    scene: Scene, warehouse: Warehouse, tool: str
+) -> None:
+    funnel = scene.attempts("A", "paid")
+    for attempt in ("verified", "unverified", "another visitor"):
+        scene.story("0/A", attempt=attempt)
+    assert scene.counts(funnel) == [3, 0]
+    paid = [
+        ProviderEvent("paid", "ann", True, {"attempt": "verified"}),
+        ProviderEvent("paid", "ann", False, {"attempt": "unverified"}),
+        ProviderEvent("paid", "bob", True, {"attempt": "another visitor"}),
+    ]
+    store_provider_events(scene, warehouse, paid)
+    record = compare(scene, funnel, tool)
+    assert pick(record, "entered", "completed", "sameUnits") == (3, 1, 3)
+    assert any("payment providers" in text for text in record["assumed"])
+    for attempt, reached in (("verified", 2), ("unverified", 1)):
+        there = scene.trace(funnel, attempt, countLike=tool)["there"]
+        assert there["reached"] == reached
+        accepted = [event for event in there["events"] if event["decision"] == "accepted"]
+        assert len(accepted) == reached - 1
+
+
+@pytest.mark.parametrize("tool", [PH, AM, MP, WF])
+def test_merged_visitors_are_one_person(scene: Scene, tool: str) -> None:
+    scene.story("0/A", visitor="phone", attempt=None)
+    scene.story("9/B", visitor="desk", attempt=None)
+    scene.identify("user", "phone", "desk")
+    funnel = scene.funnel("A", "B", conversionWindowSeconds=HOUR_S)
+    assert pick(compare(scene, funnel, tool), "entered", "completed") == (1, 1)

@@ -104,7 +104,11 @@ TOOLS: Mapping[Tool, ToolRules] = MappingProxyType(
             },
             window_s=14 * 86_400,
             counts_units="people",
-            assumed=(_PEOPLE, _FILTERS),
+            assumed=(
+                _PEOPLE,
+                _FILTERS,
+                "times are equal if they have the same millisecond; newer releases may take 50 ms",
+            ),
         ),
         Tool.AMPLITUDE: ToolRules(
             "Amplitude",
@@ -118,12 +122,7 @@ TOOLS: Mapping[Tool, ToolRules] = MappingProxyType(
             window_s=86_400,
             counts_units="users",
             modes={"millisecond": {Switch.TIES: "inStepOrder"}},
-            assumed=(
-                _PEOPLE,
-                _FILTERS,
-                "times are rounded down to seconds",
-                "the window's end is inside",
-            ),
+            assumed=(_PEOPLE, _FILTERS, "the window's end is inside"),
         ),
         Tool.MIXPANEL: ToolRules(
             "Mixpanel",
