@@ -45,14 +45,14 @@ def test_a_reason_opens_its_units_and_a_trace_has_both_decisions(workspace, scen
     html = html_of(workspace, ADDRESS.format(funnel), "detail")
     units = link_of(html, "1")
     page = text_of(workspace, units)
-    assert "Visitors that PostHog counts in another way: ties" in page
+    assert "Visitors that PostHog counts in another way: equal times" in page
     rows = html_of(workspace, units, "list")
     assert "ann" not in rows
     assert "Step 1 of 2 Dropped off Step 2 of 2" in without_tags(rows)
     trace = unescape(text_of(workspace, link_of(rows, "ben"), "timeline"))
     assert "By PostHog's rules it completes; here it stops after step 1: equal times" in trace
     assert "Skipped: unordered tie" in trace
-    assert "In PostHog: Accepted Step 2." in trace
+    assert "In PostHog: Accepted Accepted: completes step 2." in trace
 
 
 @pytest.mark.parametrize("query", ["countLike=ga4", "countLike=ga4&shown=61"])

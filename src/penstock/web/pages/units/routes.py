@@ -8,7 +8,7 @@ from pydantic import MISSING
 from penstock.base.clock import parse_time
 from penstock.base.wording import listed
 from penstock.funnels.definitions.titles import row_title
-from penstock.funnels.other_tools.rules import TOOLS
+from penstock.funnels.other_tools.rules import TOOLS, Switch
 from penstock.funnels.other_tools.schema import LikeQuery
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.questions import UNITS
@@ -32,6 +32,18 @@ _CONDITIONS = {
 """Parameters that select and order units."""
 
 _SORTS = {"entry": "Entry", "completion": "Completion", "lastActivity": "Last activity"}
+
+_RULES: dict[str, str] = {
+    Switch.ENTRIES: "entries",
+    Switch.TIES: "equal times",
+    Switch.AFTER_END: "steps after the period",
+    Switch.NUMBERS: "sequence numbers",
+    Switch.ONE_EVENT: "events of several steps",
+    Switch.EXCLUDED: "exclusions",
+    Switch.STRICT: "strict order",
+    "several": "more than two rules",
+}
+"""Words for the rules in the name of a reason."""
 
 DECISIONS: dict[Decision, tuple[str, str]] = {
     Decision.ENTRY: ("Entry", "info"),
@@ -114,9 +126,15 @@ def _title(page: FunnelPage, query: UnitsQuery) -> str:
         suffix = f" for {query.property}" if query.property else ""
         phrases.append(QUALITIES[query.quality] + suffix)
     if query.differs and query.count_like is not None and query.count_like in TOOLS:
-        reason = f": {query.reason}" if query.reason else ""
+        reason = f": {_rules_in_words(query.reason)}" if query.reason else ""
         phrases.append(f"that {TOOLS[query.count_like].name} counts in another way{reason}")
     return " ".join([page.noun().capitalize(), *(phrases or [f"{that} entered"])])
+
+
+def _rules_in_words(reason: str) -> str:
+    """Return the rules of a reason, such as `equal times or sequence numbers`."""
+    words = reason.replace("-or-", " or ").replace("-and-", " and ").split()
+    return " ".join(_RULES.get(word, word) for word in words)
 
 
 def _several(page: FunnelPage, query: UnitsQuery) -> str:
