@@ -1,7 +1,6 @@
 """The service's forecasts over HTTP, compared with those of the reference."""
 
 from dataclasses import replace
-from time import monotonic
 from typing import Any
 
 import pytest
@@ -72,19 +71,6 @@ def test_the_service_forecasts_as_the_reference(
     example = BY_NAME[name]
     report = scene.results(saved(scene, warehouse, example), **parameters(example))
     assert_equal(report["forecast"], example.forecaster().answer())
-
-
-@pytest.mark.parametrize("length_ms", [1, 60_000])
-def test_a_tiny_period_of_visitors_is_bounded_work(
-    scene: Scene, warehouse: Warehouse, length_ms: int
-) -> None:
-    example = BY_NAME["exclusions"]
-    funnel_id = saved(scene, warehouse, example)
-    began_s = monotonic()
-    scene.results(funnel_id, **parameters(example, startAt=example.now_ms - length_ms))
-    scene.report(funnel_id, "forecast/replays", startAt=example.now_ms - length_ms,
-        endAt=example.now_ms, asOf=example.now_ms)  # fmt: skip
-    assert monotonic() - began_s < 30
 
 
 def test_each_step_has_its_own_forecast(scene: Scene, warehouse: Warehouse) -> None:

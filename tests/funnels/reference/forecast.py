@@ -10,9 +10,8 @@ The rules leave these choices:
  2. Shifts: a day has 24 hours, also where the clock changes. Without a start, the start stays open.
  3. Known truth: that of a shifted period is known at a time if its end plus the window is not later
     than that time. The clock decides, not the data, so that no outcome can select replays.
- 4. Spans of visitors: they are as long as the period has lasted, but at least a 60th of the history,
-    which bounds their number, and end at `now` - window. Only whole spans count. If none fits,
-    there is one, of the period's length up to 400 days.
+ 4. Spans of visitors: they are as long as the period has lasted, and end at `now` - window. Only
+    whole spans count. If none fits, there is one, of the period's length up to 400 days.
  5. Period without a start: its length is that from the first entry of the record.
  6. Quantiles: of n sorted times, cut i of N parts is the time with index floor(i n / N), for
     N = min(40, n). Equal cuts are one. A time that equals a cut belongs to the later part.
@@ -509,7 +508,7 @@ class Forecaster:
             start_ms = question.start_ms
             if start_ms is None:
                 start_ms = self.record.first_ms or question.until_ms
-            length_ms = min(max(question.until_ms - start_ms, reach_ms // 60), 400 * DAY_MS)
+            length_ms = min(max(question.until_ms - start_ms, 1), 400 * DAY_MS)
         for number in range(max(reach_ms // length_ms, 1)):
             yield until_ms - (number + 1) * length_ms, until_ms - number * length_ms
 

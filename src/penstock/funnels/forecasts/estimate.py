@@ -24,7 +24,6 @@ MIN_ELIGIBLE = 30
 _MIN_EVIDENCE = 20
 _MAX_PARTS = 40
 _MAX_REACH_MS = 400 * DAY_MS
-_MAX_SPANS = 60
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -406,16 +405,13 @@ def history_of(courses: Courses, shape: Shape, period: Period) -> History:
 
 
 def _spans(courses: Courses, shape: Shape, period: Period) -> Iterator[tuple[int, int]]:
-    """Return the spans of the history, latest first: one, or of visitors as long as the period, but
-    not more than `_MAX_SPANS`.
-    """
+    """Return the spans of the history, latest first: one, or of visitors as long as the period."""
     until_ms, length_ms = period.now_ms - shape.window_ms, shape.reach_ms
     if not shape.enters_once:
         start_ms = period.start_ms
         if start_ms is None:
             start_ms = int(courses.entry[0]) if len(courses.entry) else period.until_ms
-        length_ms = max(period.until_ms - start_ms, shape.reach_ms // _MAX_SPANS)
-        length_ms = min(length_ms, _MAX_REACH_MS)
+        length_ms = min(max(period.until_ms - start_ms, 1), _MAX_REACH_MS)
     for number in range(max(shape.reach_ms // length_ms, 1)):
         yield until_ms - (number + 1) * length_ms, until_ms - number * length_ms
 
