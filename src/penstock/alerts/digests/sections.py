@@ -60,15 +60,12 @@ def read_section(
     }
     return MailSection(
         funnel.name,
-        (
-            *(lines or [_few_words(results)]),
-            *_forecast(runner, workspace_id, funnel),
-            *([f"Receipt: {receipt}"] if receipt else []),
-        ),
+        (*(lines or [_few_words(results)]), *_forecast(runner, workspace_id, funnel)),
         table=_steps(results, funnel.definition) if results.aggregate.entered else (),
         note=f"Entries from {days[0]} to {days[1]}",
         link=f"{base_url}/funnels/{funnel.id}?{urlencode(selection)}",
         link_text="Open the report",
+        receipt=receipt,
     )
 
 
