@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from penstock.base.clock import parse_time
+from penstock.base.clock import iso, parse_time
 from penstock.warehouse.client import Warehouse
 from tests.conftest import ShiftedClock
 from tests.funnels import seed
 from tests.funnels.forecast_sets import SETS, ForecastSet
-from tests.funnels.reference import History
+from tests.funnels.reference import Event, History
 from tests.funnels.reference.forecast import DAY_MS, Forecaster
 from tests.funnels.scenario import HOUR_S, Json, Scene
 
@@ -189,3 +189,41 @@ def test_earlier_forecasts_stand_beside_what_came_of_them(
     report = scene.results(funnel_id, **parameters(example))
     for name in ("meanError", "heldShare"):
         assert record[name] == report["forecast"][name]
+
+
+@pytest.mark.slow("replays two cohorts for three questions")
+def test_comparisons_forecast_what_the_report_does(scene: Scene, warehouse: Warehouse) -> None:
+    example = BY_NAME["two populations"]
+    funnel_id = saved(scene, warehouse, example)
+    query = parameters(example)
+    report = scene.results(funnel_id, **query)
+    compared = scene.report(funnel_id, "compare", property="device", **query)
+    assert [each["forecast"]["rate"] for each in compared["cohorts"]] == [
+        each["forecast"]["rate"] for each in report["cohorts"]["data"]
+    ]
+    before = {name: query[name] - 7 * DAY_MS for name in ("startAt", "endAt")}
+    earlier = {"compareStartAt": before["startAt"], "compareEndAt": before["endAt"]}
+    periods = scene.report(funnel_id, "periods", **query, **earlier)
+    assert periods["forecast"] == report["forecast"]
+
+
+def test_late_events_make_the_record_look_better(scene: Scene, warehouse: Warehouse) -> None:
+    example = BY_NAME["few units"]
+
+    def late() -> list[Event]:
+        return [
+            replace(event, fields={"received_at": iso(event.at_ms + 2 * HOUR_S * 1000)})
+            for event in example.events
+        ]
+
+    funnel_id = saved(scene, warehouse, replace(example, make=late))
+    assert scene.results(funnel_id, **parameters(example))["forecast"]["lateShare"] == 1
+
+
+def test_a_period_of_a_moment_has_a_bounded_history(scene: Scene, clock: ShiftedClock) -> None:
+    recent = Scene(scene.tenant, clock, ago_s=1)
+    recent.story("0/A", attempt=None)
+    window = {"value": 7, "unit": "day"}
+    funnel_id = scene.funnel("A", "B", countingUnit="visitor", conversionWindow=window)
+    report = scene.results(funnel_id, forecast="true")
+    assert report["forecast"] == {"reason": "too_little_history"}
