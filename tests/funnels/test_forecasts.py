@@ -189,3 +189,19 @@ def test_earlier_forecasts_stand_beside_what_came_of_them(
     report = scene.results(funnel_id, **parameters(example))
     for name in ("meanError", "heldShare"):
         assert record[name] == report["forecast"][name]
+
+
+@pytest.mark.slow("replays two cohorts for three questions")
+def test_comparisons_forecast_what_the_report_does(scene: Scene, warehouse: Warehouse) -> None:
+    example = BY_NAME["two populations"]
+    funnel_id = saved(scene, warehouse, example)
+    query = parameters(example)
+    report = scene.results(funnel_id, **query)
+    compared = scene.report(funnel_id, "compare", property="device", **query)
+    assert [each["forecast"]["rate"] for each in compared["cohorts"]] == [
+        each["forecast"]["rate"] for each in report["cohorts"]["data"]
+    ]
+    before = {name: query[name] - 7 * DAY_MS for name in ("startAt", "endAt")}
+    earlier = {"compareStartAt": before["startAt"], "compareEndAt": before["endAt"]}
+    periods = scene.report(funnel_id, "periods", **query, **earlier)
+    assert periods["forecast"] == report["forecast"]

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import MISSING, Field, ValidationInfo, field_validator
 
 from penstock.base.clock import iso, parse_time
 from penstock.base.paging import MAX_PAGE_SIZE, Page
@@ -19,6 +19,8 @@ from penstock.base.scalar import tagged
 from penstock.base.wording import count_of, day_words
 from penstock.funnels.comparisons.proportions import MIN_UNITS, newcombe_interval
 from penstock.funnels.comparisons.words import change_words, period_words
+from penstock.funnels.forecasts.schema import ForecastRecord
+from penstock.funnels.forecasts.service import forecasts_of
 from penstock.funnels.late_events import late_share
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
@@ -54,6 +56,9 @@ class PeriodsQuery(CohortQuery, InTimezone):
     """End of the earlier period, which has as many days of `timezone` as the period from startAt to
     endAt.
     """
+
+    forecast: bool = False
+    """true: also forecast where the rate of the later period settles."""
 
     _read_compared = field_validator("compare_start_at", "compare_end_at", mode="before")(
         read_time_ms
@@ -183,6 +188,10 @@ class PeriodsRecord(HeadRecord):
 
     summary: Annotated[str, Field(description="What changed, in a sentence or two.")]
     aggregate: AggregateRecord
+    forecast: ForecastRecord | MISSING | None = MISSING
+    """Where its rate settles; null if no unit is open. Present only if the request has
+    `forecast=true`.
+    """
     earlier: EarlierPeriodRecord
     settled_rate: ChangeRecord
     so_far: SoFar
@@ -209,7 +218,8 @@ def compare_periods(
     span = (query.compare_start_at, query.compare_end_at)
     as_of_ms = context.params.evaluated_at_ms - (query.start_at - query.compare_start_at)
     earlier_context = runner.move(context, *span, as_of_ms)
-    report, earlier = (report_of(runner, part) for part in (context, earlier_context))
+    forecasts = forecasts_of(runner, context) if query.forecast else None
+    report, earlier = report_of(runner, context, forecasts), report_of(runner, earlier_context)
     now, before = report.aggregate, earlier.aggregate
     return PeriodsRecord(
         **report.head(),
@@ -217,6 +227,7 @@ def compare_periods(
         if (since := no_data_before(earlier)) is None
         else f"No data before {_day(since, context, query)}.",
         aggregate=now,
+        forecast=report.forecast,
         earlier=EarlierPeriodRecord(
             period=earlier.period,
             evaluated_at=iso(earlier_context.params.evaluated_at_ms),

@@ -264,7 +264,7 @@ def _question(context: QueryContext, buckets: Sequence[Span] | None) -> str:
         context.rules,
         sorted(params.website_ids),
         sorted(params.cohort.items()),
-        (length, age) if buckets is None else buckets,
+        (length, age) if buckets is None else [start_ms for start_ms, _ in buckets],
     )
     return sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()
 

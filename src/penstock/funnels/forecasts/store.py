@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, delete, func, or_, select, text, update
 
 from penstock.base.ids import WorkspaceId
 from penstock.funnels.forecasts.model import Turn
@@ -13,6 +13,17 @@ MAX_RECORDS = 300
 """Maximum number of records of a workspace. The oldest are deleted first."""
 
 _R, _F = forecast_records.c, funnel_forecasts.c
+_SAVE = text("""
+    INSERT INTO forecast_records (workspace_id, question, evaluated_at, made_at, content)
+    VALUES (:workspace_id, :question, :evaluated_at, :made_at, :content)
+    ON CONFLICT (workspace_id, question) DO UPDATE SET
+        evaluated_at = excluded.evaluated_at, made_at = excluded.made_at, content = excluded.content
+""")
+_ADD_TURN = text("""
+    INSERT INTO funnel_forecasts (funnel_id, workspace_id, revision, due_at, attempts)
+    VALUES (:funnel_id, :workspace_id, :revision, :due_at, :attempts)
+    ON CONFLICT (funnel_id) DO NOTHING
+""")
 
 
 def find(
@@ -43,10 +54,10 @@ def save(
     others = select(_R.question).where(own, _R.question != question).order_by(_R.made_at.desc())
     oldest: Sequence[str] = db.execute(others.offset(MAX_RECORDS - 1)).scalars().all()
     db.execute(delete(forecast_records).where(_R.made_at < expired_ms))
-    db.execute(delete(forecast_records).where(own, _R.question.in_([question, *oldest])))
+    db.execute(delete(forecast_records).where(own, _R.question.in_(oldest)))
     row = {"workspace_id": workspace_id, "question": question, "content": content}
     times = {"evaluated_at": evaluated_ms, "made_at": written_ms}
-    db.execute(insert(forecast_records).values(**row, **times))
+    db.execute(_SAVE, row | times)
 
 
 def take_turn(db: Connection, now_ms: int, lease_until_ms: int) -> Turn | None:
@@ -70,8 +81,8 @@ def take_turn(db: Connection, now_ms: int, lease_until_ms: int) -> Turn | None:
     values = {"revision": row.revision, "due_at": lease_until_ms, "attempts": attempts + 1}
     if row.due_at is None:
         new = {"funnel_id": row.id, "workspace_id": row.workspace_id, **values}
-        db.execute(insert(funnel_forecasts).values(new))
-        return Turn(row.workspace_id, row.id, row.revision, attempts)
+        is_taken = db.execute(_ADD_TURN, new).rowcount
+        return Turn(row.workspace_id, row.id, row.revision, attempts) if is_taken else None
     if row.of_forecast != row.revision:
         values |= {"evaluated_at": None, "content": None}
     same = (_F.funnel_id == row.id, _F.due_at == row.due_at)
