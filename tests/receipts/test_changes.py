@@ -325,6 +325,18 @@ def test_a_receipt_is_made_as_a_job(keeping):
     assert keeping.open(receipt)["isUnchanged"]
 
 
+def test_a_receipt_that_is_cancelled_is_not_made(keeping, services):
+    services.receipts._wait_s = 600
+    form = {"funnelId": keeping.funnel, "parameters": keeping.period}
+    headers = {"Prefer": "respond-async"}
+    job = body_of(keeping.client.post("/api/receipts", json=form, headers=headers), 202)
+    path = f"/api/jobs/{job['id']}"
+    eventually(lambda: keeping.client.get(path).json()["state"] == "running")
+    keeping.client.delete(path).raise_for_status()
+    eventually(lambda: keeping.client.get(path).json()["state"] == "cancelled")
+    assert body_of(keeping.client.get("/api/receipts"))["total"] == 0
+
+
 def test_a_receipt_needs_days_within_its_limit(keeping, monkeypatch):
     monkeypatch.setattr("penstock.receipts.sums.MAX_SUMS", 3)
     form = {"funnelId": keeping.funnel, "parameters": keeping.period}
