@@ -44,6 +44,7 @@ TURNING = dict.fromkeys(map(ord, "\u202e\u2066\u200f"))
 OLD_NAMES = (
     *("workspaces", "api_keys", "websites", "segments", "funnels", "funnel_revisions"),
     *("saved_cohorts", "links", "link_revisions", "import_mappings", "shares", "alerts"),
+    "receipts",
 )
 """Tables with names that earlier versions accepted and that are refused now. A shared report has
 the name of its funnel by default.

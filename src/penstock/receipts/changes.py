@@ -249,10 +249,10 @@ def sentences_of(
         yield f"{text}."
         if gone_units:
             yield f"{count_of(gone_units, document.unit)} that it counted {_are(gone_units)} gone."
-        yield (
-            "Nothing is counted again without these changes, because what it counted is not there "
-            "as it was."
-        )
+        reason = "what it counted is not stored as it was"
+        if any(each.kind is ChangeKind.DEFINITION for each in changes):
+            reason = "the definition changed"
+        yield f"Nothing is counted again without these changes, because {reason}."
     elif recount == original:
         yield f"{text}; without what came later it is {before} again."
     else:

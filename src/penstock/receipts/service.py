@@ -255,7 +255,12 @@ class ReceiptService:
         document = ReceiptDocument.model_validate(receipt)
         with self._database.read() as db:
             row = store.read(db, workspace_id, document.id)
-        columns = {"key_id": file.key_id, "created_at": document.at, "created_by": None}
+        columns = {
+            "name": document.name,
+            "key_id": file.key_id,
+            "created_at": document.at,
+            "created_by": None,
+        }
         record = _record_of(document, columns if row is None else row._asdict())
         unknown = [
             change(
@@ -428,7 +433,7 @@ def _gone(
 
 
 def _record_of(document: ReceiptDocument, columns: Mapping[str, Any]) -> ReceiptRecord:
-    names = ("key_id", "created_at", "created_by")
+    names = ("name", "key_id", "created_at", "created_by")
     return ReceiptRecord.from_object(
         document,
         funnel_id=document.funnel.id,
