@@ -256,10 +256,11 @@ def sentences_of(
     elif recount == original:
         yield f"{text}; without what came later it is {before} again."
     else:
-        yield (
-            f"{text}; without what came later it would be {short_rate(recount)}, because another "
-            "version counts."
-        )
+        reason = "something changed that its sums do not contain"
+        if any(each.kind is ChangeKind.VERSION for each in changes):
+            reason = "another version counts"
+        again = short_rate(recount)
+        yield f"{text}; without what came later it would be {again}, because {reason}."
 
 
 def _settled(original: ReceiptFiguresRecord, now: ReceiptFiguresRecord, unit: str) -> str:
