@@ -59,6 +59,7 @@ PAGES = (
     report("report-drivers", "show=drivers&step=1"),
     report("report-flows", "show=flows&of=visitor"),
     report("report-next", "show=next&step=1"),
+    report("report-forecasts", "show=forecasts"),
     report("report-quality", "show=quality"),
     report(
         "report-asked", f"breakdown=$country&window=12h&settled=true&filters={ON_BASIC}", dark=True
