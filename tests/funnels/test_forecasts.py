@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from penstock.base.clock import parse_time
+from penstock.base.clock import iso, parse_time
 from penstock.warehouse.client import Warehouse
 from tests.conftest import ShiftedClock
 from tests.funnels import seed
 from tests.funnels.forecast_sets import SETS, ForecastSet
-from tests.funnels.reference import History
+from tests.funnels.reference import Event, History
 from tests.funnels.reference.forecast import DAY_MS, Forecaster
 from tests.funnels.scenario import HOUR_S, Json, Scene
 
@@ -205,3 +205,33 @@ def test_comparisons_forecast_what_the_report_does(scene: Scene, warehouse: Ware
     earlier = {"compareStartAt": before["startAt"], "compareEndAt": before["endAt"]}
     periods = scene.report(funnel_id, "periods", **query, **earlier)
     assert periods["forecast"] == report["forecast"]
+
+
+def test_late_events_make_the_record_look_better(scene: Scene, warehouse: Warehouse) -> None:
+    example = BY_NAME["few units"]
+
+    def late() -> list[Event]:
+        return [
+            replace(event, fields={"received_at": iso(event.at_ms + 2 * HOUR_S * 1000)})
+            for event in example.events
+        ]
+
+    funnel_id = saved(scene, warehouse, replace(example, make=late))
+    assert scene.results(funnel_id, **parameters(example))["forecast"]["lateShare"] == 1
+
+
+@pytest.mark.slow("asks about several periods")
+def test_periods_of_a_moment_have_a_bounded_history(scene: Scene, warehouse: Warehouse) -> None:
+    """The history of visitors has as many spans as fit into it: here billions."""
+    example = BY_NAME["few units"]
+    of_visitors = dict(example.definition) | {"countingUnit": "visitor"}
+    del of_visitors["attemptProperty"]
+    funnel_id = saved(scene, warehouse, replace(example, definition=of_visitors))
+    entered_ms = max(event.at_ms for event in example.events if event.name == "A")
+    moment = {"startAt": entered_ms, "endAt": entered_ms + 1}
+    for period in (moment, {"startAt": example.now_ms, "endAt": example.now_ms + DAY_MS}):
+        query = parameters(example, **period)
+        assert "forecast" in scene.results(funnel_id, **query)
+        assert "forecast" in scene.report(funnel_id, "trend", **query)["data"][0]
+        del query["forecast"]
+        assert "data" in scene.report(funnel_id, "forecast/replays", **query)

@@ -93,8 +93,9 @@ def compare_cohorts(
         baseline = next((arm for arm in arms if tagged(arm.value) == tagged(value)), None)
         if baseline is None and len(arms) == MAX_COHORTS:
             selected = {query.property_: value}
-            one = context.with_params(cohort=selected, page=Page(1, 1))
-            rare = _cohorts(runner, one, forecasts_of(runner, one) if query.forecast else None)
+            alone = context.with_params(cohort=selected, page=Page(1, 1))
+            of_it = forecasts_of(runner, alone) if query.forecast else None
+            rare = _cohorts(runner, alone, of_it)
             provenance += rare.provenance
             arms, baseline = [*arms, *rare.arms], next(iter(rare.arms), None)
         if baseline is None:

@@ -4,7 +4,7 @@ Source: forecast rules, "Estimate". Ages and times are in milliseconds. The last
 chances has a cell for each number of steps and part of age.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -387,33 +387,37 @@ class History:
 
 
 def history_of(courses: Courses, shape: Shape, period: Period) -> History:
-    spans = list(_spans(courses, shape, period))
-
-    def entries(cohort: int | None) -> Ints:
-        if shape.enters_once:
-            span = courses.between(*spans[0], period.now_ms)
-            inside = np.arange(span.start, span.stop)
-            return inside[courses.of_cohort(inside, cohort)]
-        each = (Period(period.now_ms, *span, cohort) for span in spans)
-        return np.concatenate([standing(courses, shape, span).course for span in each])
-
-    chosen = entries(period.cohort)
-    of_cohort = period.cohort is not None and len(chosen) >= MIN_COHORT_HISTORY
-    if period.cohort is not None and not of_cohort:
-        chosen = entries(None)
-    return History(chosen, spans[-1][0], spans[0][1], of_cohort)
-
-
-def _spans(courses: Courses, shape: Shape, period: Period) -> Iterator[tuple[int, int]]:
-    """Return the spans of the history, latest first: one, or of visitors as long as the period."""
     until_ms, length_ms = period.now_ms - shape.window_ms, shape.reach_ms
-    if not shape.enters_once:
+    if not shape.enters_once:  # The history has spans as long as the period.
         start_ms = period.start_ms
         if start_ms is None:
             start_ms = int(courses.entry[0]) if len(courses.entry) else period.until_ms
         length_ms = min(max(period.until_ms - start_ms, 1), _MAX_REACH_MS)
-    for number in range(max(shape.reach_ms // length_ms, 1)):
-        yield until_ms - (number + 1) * length_ms, until_ms - number * length_ms
+    from_ms = until_ms - max(shape.reach_ms // length_ms, 1) * length_ms
+    span = courses.between(from_ms, until_ms, period.now_ms)
+    entries = np.arange(span.start, span.stop)
+    if not shape.enters_once:
+        number = (until_ms - 1 - courses.entry[span]) // length_ms
+        entries = entries[_counted_entries(courses, span, number)]
+    own = entries[courses.of_cohort(entries, period.cohort)]
+    of_cohort = period.cohort is not None and len(own) >= MIN_COHORT_HISTORY
+    is_whole = period.cohort is not None and not of_cohort
+    return History(entries if is_whole else own, from_ms, until_ms, of_cohort)
+
+
+def _counted_entries(courses: Courses, span: slice, number: Ints) -> Ints:
+    """Return the positions of the entries that count, once for each unit and span. All of them are
+    settled.
+
+    number: number of the span of each entry.
+    """
+    unit, outcome, entry = courses.unit[span], courses.outcome[span], courses.entry[span]
+    reached = 1 + (courses.done[span] < NEVER).sum(axis=1)
+    order = np.lexsort((entry, outcome == EXCLUDED, -reached, unit, number))
+    ordered = np.stack((unit[order], number[order]))
+    is_first = np.ones(len(order), bool)
+    is_first[1:] = (ordered[:, 1:] != ordered[:, :-1]).any(axis=0)
+    return order[is_first]
 
 
 @dataclass(frozen=True, slots=True)
