@@ -59,6 +59,7 @@ PAGES = (
     report("report-drivers", "show=drivers&step=1"),
     report("report-flows", "show=flows&of=visitor"),
     report("report-next", "show=next&step=1"),
+    report("report-forecasts", "show=forecasts"),
     report("report-quality", "show=quality"),
     report("report-other-tools", "show=otherTools&countLike=posthog&shown=61"),
     report(
