@@ -155,6 +155,8 @@ property: $(DEV) ## Compare SQL with plain Python on EXAMPLES=20000 random cases
 .PHONY: forecast-sets
 forecast-sets: $(DEV) ## Print how forecasts of ten sets of events did, replayed on 120 days each
 	@$(BIN)/python -m tests.funnels.forecast_sets
+	@echo "set | replays | mean error of the service | of the reference | inside by the service | by the reference"
+	@$(BIN)/pytest -q -n 0 -s tests/funnels/test_forecast_sets.py
 
 .PHONY: replay
 replay: $(DEV) ## Check alerts for each hour of 90 days of the demo, and print a row for each rule: half an hour

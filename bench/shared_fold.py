@@ -140,7 +140,8 @@ class Funnel:
         parts = [name for name in ("folded", "simple", "unitless") if name in relations]
         own = {**relations, "matched": "SELECT * FROM exchanged_local"}
         del own["grouped"], own["ranked"]
-        rows = " UNION ALL ".join(f"SELECT keys, {figures.COLUMNS} FROM {part}" for part in parts)
+        columns = figures.columns(plan)
+        rows = " UNION ALL ".join(f"SELECT keys, {columns} FROM {part}" for part in parts)
         cohorts = compose(plan, own, rows)
         local = relations["matched"].replace("FROM events", "FROM events_local AS events")
         parameters = plan.binder.values

@@ -18,6 +18,7 @@ from penstock.metadb.tables import digests, memberships, users
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import HOUR_S, Scene
 from tests.mail_server import MailServer
+from tests.records import create
 from tests.tenant import BASE_URL, Tenant, join, visitor
 
 PATH = "/api/auth/digest"
@@ -166,6 +167,35 @@ def test_a_digest_says_the_settled_rate_and_links_to_the_report(
     assert cells == ["begun", "40", "100.0%", "paid", "31", "77.5%"]
 
 
+def test_a_digest_has_the_forecast_that_was_made_in_the_background(
+    reader: Tenant, services: Services, mails: MailServer, clock: ShiftedClock, warehouse: object
+) -> None:
+    subscribe(reader)
+    due = datetime.fromisoformat(reader.browser.get(PATH).json()["nextAt"])
+    clock.advance(seconds=due.timestamp() - clock() / 1000 - HOUR_S)
+    scene = Scene(reader, clock, ago_s=60 * 86_400)
+    for day in range(60):
+        at = day * 86_400
+        items = [
+            scene.item(at, "begun", f"v{day}-{each}", attempt=f"{day}-{each}") for each in range(8)
+        ]
+        if day < 58:
+            items += [
+                scene.item(at + 2 * 86_400, "paid", f"v{day}-{each}", attempt=f"{day}-{each}")
+                for each in range(4 + day % 2)
+            ]
+        scene.track(items)
+    scene.attempts("begun", "paid", conversionWindowSeconds=7 * 86_400)
+    services.forecast_worker._step()
+    pass_time(clock, reader)
+    send(services)
+    sentence = (
+        r"The rate of the last 30 days will settle at about [\d.]+% \([\d.]+ to [\d.]+\); "
+        r"\d+ earlier forecasts were [\d.]+ points? off on average"
+    )
+    assert re.search(sentence, " ".join(mails.text().split())), mails.text()
+
+
 def test_a_digest_names_only_values_of_properties_that_may_be_shared(
     reader: Tenant, services: Services, mails: MailServer, clock: ShiftedClock, warehouse: object
 ) -> None:
@@ -188,6 +218,22 @@ def test_a_digest_names_only_values_of_properties_that_may_be_shared(
     assert ["one value of plan" in text for text in texts] == [True, False]
     assert "pro" not in texts[0]
     assert "plan = pro converts" in texts[1]
+
+
+def test_a_digest_has_the_address_of_the_receipt_of_its_week(
+    reader: Tenant, services: Services, mails: MailServer, clock: ShiftedClock, warehouse: object
+) -> None:
+    subscribe(reader)
+    pass_time(clock, reader, days=-2)
+    funnel_id = checkout(Scene(reader, clock, ago_s=86_400), clock, entered=40, completed=31)
+    pass_time(clock, reader)
+    week = {"period": "settled", "timezone": MONDAY["timezone"]}
+    receipt = create(reader.client, "/api/receipts", {"funnelId": funnel_id, "parameters": week})
+    send(services)
+    assert f"Receipt: {receipt['url']}" in mails.text()
+    page = mails.mail().get_body(("html",))
+    assert page is not None
+    assert receipt["url"] in page.get_content()
 
 
 def test_few_units_are_no_verdict_but_a_count(

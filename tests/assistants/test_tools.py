@@ -89,6 +89,7 @@ def calls_of(scene: Scene, funnel: str) -> dict[str, dict[str, Json]]:
         "verdict": later,
         "drivers": {"step": 1},
         "flows": {"where": "between"},
+        "forecast/replays": later,
     }
     assert set(questions) == {row.path for row in QUESTIONS}
     of_funnel = {"funnelId": funnel}

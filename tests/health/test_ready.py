@@ -35,6 +35,7 @@ WORKERS = {
     "backup_fence",
     "checkpoints",
     "event_rows",
+    "forecasts",
     "visitor_releases",
 }
 

@@ -4,9 +4,11 @@ import json
 
 import pytest
 
-from tests.funnels.scenario import DAY_S, where
+from tests.answers import body_of, faults
+from tests.funnels.scenario import DAY_S, step, where
 from tests.receipts.conftest import kinds
-from tests.records import ndjson, send_file
+from tests.records import create, ndjson, new_website, send_file
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
@@ -194,3 +196,115 @@ def test_earlier_events_are_named(scene, keeping):
     assert kinds(opened) == ["earlier"]
     assert opened["isUnchanged"]
     assert opened["recountIsEqual"]
+
+
+def test_an_import_of_stored_events_is_later_although_they_were_received_earlier(keeping, scene):
+    receipt = keeping.keep()
+    earlier = scene.at(3 * DAY_S + 901)
+    line = {
+        "type": "stored",
+        "eventId": "evt_elsewhere",
+        "kind": "event",
+        "name": "B",
+        "source": "server",
+        "visitorId": "visitor-13",
+        "occurredAt": scene.at(3 * DAY_S + 900),
+        "statedAt": scene.at(3 * DAY_S + 900),
+        "receivedAt": earlier,
+    }
+    query = {"websiteId": scene.tenant.website_id}
+    send_file(keeping.client, ndjson([line]), "application/x-ndjson", query, "done")
+    opened = keeping.open(receipt)
+    assert kinds(opened) == ["late"]
+    assert "(import of events with earlier times of receipt)" in opened["sentences"][0]
+    assert (opened["now"]["completed"], opened["recountIsEqual"]) == (13, True)
+
+
+def test_events_that_claim_to_be_older_are_named_and_leave_no_recount(keeping, scene, warehouse):
+    """Such as those of a request that took longer than a receipt waits."""
+    receipt = keeping.keep()
+    website = scene.tenant.website_id
+    copied = ("website_id", "kind", "occurred_at", "received_at", "stated_at", "scope_id", "source")
+    warehouse.command(
+        f"INSERT INTO events ({', '.join(copied)}, name, visitor_id, event_id) "  # noqa: S608
+        f"SELECT {', '.join(copied)}, 'B', 'visitor-12', 'evt_late' FROM events "
+        f"WHERE website_id = '{website}' AND visitor_id = 'visitor-12'"
+    )
+    opened = keeping.open(receipt)
+    assert kinds(opened) == ["unknown"]
+    assert opened["recount"] is None
+
+
+def test_content_that_changed_is_named_and_leaves_no_recount(keeping, scene, warehouse):
+    receipt = keeping.keep()
+    website = scene.tenant.website_id
+    warehouse.command(
+        "ALTER TABLE events UPDATE country = 'FR' "
+        f"WHERE website_id = '{website}' AND visitor_id = 'visitor-12' SETTINGS mutations_sync = 2"
+    )
+    opened = keeping.open(receipt)
+    assert kinds(opened) == ["altered"]
+    assert (opened["isUnchanged"], opened["recount"]) == (True, None)
+
+
+def test_added_and_deleted_websites_are_named(keeping, scene, workspace):
+    other = new_website(workspace.client)
+    event = scene.item(60, "A", "other") | {"websiteId": other}
+    workspace.client.post("/api/track", json=event).raise_for_status()
+    receipt = keeping.keep()
+    assert receipt["figures"]["entered"] == 21
+    new_website(workspace.client)
+    opened = keeping.open(receipt)
+    assert (kinds(opened), opened["recountIsEqual"]) == (["websites"], True)
+    workspace.client.delete(f"/api/settings/websites/{other}").raise_for_status()
+    opened = keeping.open(receipt)
+    assert kinds(opened) == ["gone", "websites", "websites"]
+    assert (opened["now"]["entered"], opened["recount"]) == (20, None)
+
+
+def test_goals_segments_and_cohorts_are_part_of_the_definition(keeping, scene):
+    goal = create(keeping.client, "/api/goals", {"name": "Won", "match": step("B")})
+    pro = [where("plan", "equals", "pro")]
+    segment = create(keeping.client, "/api/segments", {"name": "Pro", "filters": pro})
+    rule = {"name": "All", "kind": "rule", "funnelId": keeping.funnel, "parameters": {"step": "1"}}
+    cohort = create(keeping.client, "/api/cohorts", rule)
+    keeping.funnel = scene.funnel(
+        "A",
+        {"type": "Goal", "value": "Won"},
+        name="Goals",
+        conversionWindowSeconds=3600,
+    )
+    of_cohort = json.dumps([where("$cohort", "equals", cohort["id"])])
+    receipt = keeping.keep(segment=segment["id"], filters=of_cohort)
+    uses = keeping.file(receipt)["receipt"]["uses"]
+    assert [use["kind"] for use in uses] == ["goal", "segment", "cohort", "internalTraffic"]
+    assert keeping.open(receipt)["isUnchanged"]
+    change = {"match": step("C")}
+    keeping.client.patch(f"/api/goals/{goal['id']}", json=change).raise_for_status()
+    change = {"filters": [where("plan", "equals", "free")]}
+    keeping.client.patch(f"/api/segments/{segment['id']}", json=change).raise_for_status()
+    scene.send_event(100, "A", "new")
+    texts = [each["text"] for each in keeping.open(receipt)["changes"]]
+    assert texts[1:] == [
+        "the goal Won changed (revision 1, now 2)",
+        "the segment Pro changed (revision 1, now 2)",
+        "the saved cohort All changed",
+    ]
+    assert keeping.open(receipt)["recount"] is None
+
+
+def test_a_receipt_is_made_as_a_job(keeping):
+    form = {"funnelId": keeping.funnel, "parameters": keeping.period}
+    headers = {"Prefer": "respond-async"}
+    job = body_of(keeping.client.post("/api/receipts", json=form, headers=headers), 202)
+    path = f"/api/jobs/{job['id']}"
+    eventually(lambda: keeping.client.get(path).json()["state"] == "done")
+    receipt = keeping.client.get(f"{path}/result").json()
+    assert keeping.open(receipt)["isUnchanged"]
+
+
+def test_a_receipt_needs_days_within_its_limit(keeping, monkeypatch):
+    monkeypatch.setattr("penstock.receipts.sums.MAX_SUMS", 3)
+    form = {"funnelId": keeping.funnel, "parameters": keeping.period}
+    answer = keeping.client.post("/api/receipts", json=form)
+    assert faults(answer) == {"parameters.period": "too_long"}

@@ -42,6 +42,7 @@ def test_the_list_is_newest_first_and_by_funnel(keeping, scene):
     assert body_of(keeping.client.get("/api/receipts", params={"funnelId": other}))["total"] == 0
 
 
+@pytest.mark.every_database
 def test_late_events_are_named_and_the_recount_is_equal(keeping, scene, clock):
     receipt = keeping.keep()
     clock.advance(days=1)

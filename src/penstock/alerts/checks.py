@@ -3,6 +3,9 @@
 A verdict is final: an open unit, whatever it does, cannot reverse it. A rate is below a level if
 even its upper bound is, and above it if even its lower bound is. Bounds are compared with the four
 decimals of responses; rounding keeps their order, so it cannot reverse a verdict either.
+
+A verdict on where a rate will settle compares the interval of its forecast instead. Without a
+forecast that earlier ones speak for, it compares the bounds.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +13,7 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from msgspec import json
-from pydantic import ValidationError
+from pydantic import MISSING, ValidationError
 
 from penstock.alerts.model import Alert, Comparison, ConditionKind, Finding, Verdict
 from penstock.alerts.schema import ConditionIn
@@ -20,9 +23,11 @@ from penstock.base.errors import Fault, Invalid, Malformed, Unavailable
 from penstock.base.ids import WorkspaceId
 from penstock.base.rates import round_rate
 from penstock.catalogue.service import CatalogueService
+from penstock.funnels.forecasts.schema import ForecastRecord
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.questions import TREND
+from penstock.funnels.shown_forecasts import shown_forecast
 from penstock.funnels.trends import TrendBucketRecord, TrendQuery
 from penstock.http.schema import faults_of
 from penstock.settings import DAY_S
@@ -35,8 +40,12 @@ _SHORTEST_LOOKBACK_MS, _LONGEST_LOOKBACK_MS = 14 * DAY_MS, 60 * DAY_MS
 _BASELINE_WEEKS, _MIN_BASELINE = 8, 4
 """Number of weeks that a rate is compared with, and how many of them need enough units."""
 
+_MIN_HELD = 0.65
+"""Use forecasts only if at least this share of earlier ones was inside their interval."""
+
 INTERVALS = (Interval.DAY, Interval.WEEK)
-_OWN_PARAMETERS = {"startAt", "endAt", "asOf"}
+_OWN_PARAMETERS = {"startAt", "endAt", "asOf", "forecast"}
+_PAIR = {"fromStep", "toStep"}
 
 
 class Counts(NamedTuple):
@@ -212,12 +221,23 @@ class Checker:
 
 
 class _Rate(NamedTuple):
-    """The rate of a period: its bounds once all windows have closed, and the units behind it."""
+    """The rate of a period: its bounds once all windows have closed, and the units behind it.
+    forecast: where it will settle, if the condition is about that and earlier ones speak for it.
+    """
 
     lower: float
     upper: float
     units: int
     completed: int
+    forecast: ForecastRecord | None = None
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Between which rates it will settle."""
+        shown = shown_forecast(self.forecast)
+        if shown is None:
+            return self.lower, self.upper
+        return round_rate(shown.low), round_rate(shown.high)
 
 
 def _rate_of(bucket: TrendBucketRecord) -> _Rate | None:
@@ -230,8 +250,16 @@ def _rate_of(bucket: TrendBucketRecord) -> _Rate | None:
         rate, bounds = bucket.conversion_rate, bucket.final_rate
         units, completed = bucket.entered - bucket.excluded, bucket.completed
     if bounds is not None:
-        return _Rate(bounds.lower, bounds.upper, units, completed)
+        return _Rate(
+            bounds.lower, bounds.upper, units, completed, _proven_forecast(bucket.forecast)
+        )
     return None if rate is None else _Rate(round_rate(rate), round_rate(rate), units, completed)
+
+
+def _proven_forecast(record: ForecastRecord | MISSING | None) -> ForecastRecord | None:
+    shown = shown_forecast(record)
+    is_proven = shown is not None and (shown.held_share or 0) >= _MIN_HELD
+    return record if is_proven and isinstance(record, ForecastRecord) else None
 
 
 def _judge(
@@ -250,6 +278,8 @@ def _judge(
         "rate": round_rate(rate.completed / rate.units),
         "lowest": rate.lower, "highest": rate.upper,
     }  # fmt: skip
+    if rate.forecast is not None:
+        figures["forecast"] = rate.forecast.model_dump(mode="json")
     if condition.when is Comparison.UNUSUAL:
         baseline = _baseline(condition, period[0], rates)
         if len(baseline) < _MIN_BASELINE:
@@ -267,9 +297,10 @@ def _judge(
     else:
         level = condition.level or 0
         figures["level"] = level
-        is_alarming, is_fine = rate.upper < level, rate.lower >= level
-        if condition.when is Comparison.ABOVE:
-            is_alarming, is_fine = rate.lower > level, rate.upper <= level
+        low, high = rate.ends
+        is_alarming, is_fine = high < level, low >= level
+        if condition.when and condition.when.side == Comparison.ABOVE:
+            is_alarming, is_fine = low > level, high <= level
     verdict = Verdict.FINE if is_fine else Verdict.UNDECIDED
     return Period(*period, Verdict.ALARMING if is_alarming else verdict, figures)
 
@@ -311,16 +342,20 @@ def trend_query(condition: ConditionIn, start_ms: int, end_ms: int) -> TrendQuer
     Raises `Invalid` with the fields of an alert if the parameters are not those of a trend.
     """
     own = sorted(_OWN_PARAMETERS & condition.parameters.keys())
-    faults = [
-        Fault(name, "not_for_type", "The alert chooses the period. Leave it out.") for name in own
-    ]
+    faults = [Fault(name, "not_for_type", "The alert chooses it. Leave it out.") for name in own]
+    is_forecast = condition.when is not None and condition.when.is_forecast
+    if is_forecast:
+        message = "Forecasts are about the rate of the whole funnel. Leave it out."
+        pair = sorted(_PAIR & condition.parameters.keys())
+        faults += [Fault(name, "not_for_type", message) for name in pair]
     if condition.parameters.get("interval", Interval.DAY) not in INTERVALS:
         faults.append(Fault("interval", "not_one_of", "Must be day or week."))
     if faults:
         raise Invalid(_in_parameters(faults))
-    period = {"startAt": start_ms, "endAt": end_ms, "interval": Interval.DAY}
+    own_values = {"startAt": start_ms, "endAt": end_ms, "interval": Interval.DAY}
+    own_values |= {"forecast": "true"} if is_forecast else {}
     try:
-        return TrendQuery.model_validate({**period, **condition.parameters})
+        return TrendQuery.model_validate({**own_values, **condition.parameters})
     except ValidationError as error:
         raise Invalid(faults_of(error, "condition.parameters", TrendQuery)) from None
 

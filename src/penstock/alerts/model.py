@@ -24,12 +24,24 @@ class ConditionKind(StrEnum):
 
 class Comparison(StrEnum):
     """When a rate alarms. UNUSUAL: outside the least and greatest rate of the same weekday in the
-    last eight weeks, or of the last eight weeks.
+    last eight weeks, or of the last eight weeks. WILL_SETTLE_BELOW, WILL_SETTLE_ABOVE: already if
+    the whole interval of its forecast is below or above a level.
     """
 
     BELOW = "below"
     ABOVE = "above"
     UNUSUAL = "unusual"
+    WILL_SETTLE_BELOW = "will_settle_below"
+    WILL_SETTLE_ABOVE = "will_settle_above"
+
+    @property
+    def is_forecast(self) -> bool:
+        return self in (Comparison.WILL_SETTLE_BELOW, Comparison.WILL_SETTLE_ABOVE)
+
+    @property
+    def side(self) -> str:
+        """The side of the level, or of the usual rates, in a word: `below`."""
+        return self.rpartition("_")[2]
 
 
 class ChannelKind(StrEnum):
@@ -43,7 +55,8 @@ class ChannelKind(StrEnum):
 
 
 class Verdict(StrEnum):
-    """The result of a check. It is final: only late data, a merge or a deletion can change it.
+    """The result of a check. It is final: only late data, a merge or a deletion can change it, or
+    another forecast, if it is about one.
 
     UNDECIDED: open units, or events to come, still decide.
     """

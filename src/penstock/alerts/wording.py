@@ -20,10 +20,12 @@ from penstock.base.errors import PenstockError
 from penstock.base.rates import level_words, percent
 from penstock.base.wording import utc_time
 from penstock.funnels.definitions.ad_hoc import describe_window
+from penstock.funnels.forecasts.schema import ForecastRecord
 from penstock.funnels.hidden_values import hide_in_sentences
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.questions import VERDICT
 from penstock.funnels.saved.service import FunnelService
+from penstock.funnels.shown_forecasts import ShownForecast, shown_forecast
 from penstock.funnels.verdicts import VerdictQuery
 
 _PAGES = {
@@ -105,7 +107,7 @@ class MessageWriter:
     def _lines(
         self, alert: Alert, condition: ConditionIn, figures: Mapping[str, Any], kind: MessageKind
     ) -> list[str]:
-        lines = [_corrected(figures)] if kind is MessageKind.CORRECTION else []
+        lines = [_corrected(condition, figures)] if kind is MessageKind.CORRECTION else []
         match condition.kind:
             case ConditionKind.RATE if figures:
                 lines += self._rate_lines(alert, condition, figures)
@@ -152,6 +154,8 @@ class MessageWriter:
                 f"Some may still do so: the final rate will be between {percent(lowest)} and "
                 f"{percent(highest)}."
             )
+        if (shown := _forecast(figures)) is not None:
+            lines.append(f"The rate will settle at {shown.text}; {shown.record}.")
         if "level" in figures:
             lines.append(f"The level of the alert is {level_words(figures['level'])}.")
         if "least" in figures:
@@ -210,12 +214,19 @@ class MessageWriter:
         return self._base_url + self.report_path(alert, figures)
 
 
-def _corrected(figures: Mapping[str, Any]) -> str:
+def _corrected(condition: ConditionIn, figures: Mapping[str, Any]) -> str:
     at = utc_time(parse_time(figures["alarmedAt"]))
+    causes = "late events, a merge or a deletion"
+    if condition.when is not None and condition.when.is_forecast:
+        causes = "what happened since then"
     return (
-        f"The alert of {at} no longer holds: late events, a merge or a deletion changed the "
-        "figures. These are the new ones."
+        f"The alert of {at} no longer holds: {causes} changed the figures. These are the new ones."
     )
+
+
+def _forecast(figures: Mapping[str, Any]) -> ShownForecast | None:
+    record = figures.get("forecast")
+    return None if record is None else shown_forecast(ForecastRecord.model_validate(record))
 
 
 def _when(condition: ConditionIn, figures: Mapping[str, Any]) -> str:
@@ -232,10 +243,11 @@ def _short(condition: ConditionIn, figures: Mapping[str, Any]) -> str:
     """Return an alarm in a few words."""
     match condition.kind:
         case ConditionKind.RATE:
-            comparison = "unusual"
-            if condition.when is not Comparison.UNUSUAL:
-                comparison = f"{condition.when} {level_words(figures['level'])}"
-            return f"{percent(figures['rate'])} {_when(condition, figures)}, {comparison}"
+            comparison, shown = "unusual", _forecast(figures)
+            if condition.when is not None and condition.when is not Comparison.UNUSUAL:
+                comparison = f"{condition.when.side} {level_words(figures['level'])}"
+            rate = f"{shown.about} expected" if shown else percent(figures["rate"])
+            return f"{rate} {_when(condition, figures)}, {comparison}"
         case ConditionKind.SILENCE:
             return f"no event {condition.event} for more than {condition.minutes} minutes"
         case ConditionKind.REJECTIONS:

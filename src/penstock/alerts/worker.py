@@ -19,6 +19,7 @@ from penstock.alerts.checks import DAY_MS, Check, Checker, Period
 from penstock.alerts.deliveries import Deliverer
 from penstock.alerts.model import (
     Alert,
+    Comparison,
     ConditionKind,
     Delivery,
     DeliveryState,
@@ -45,6 +46,7 @@ _PERIOD_MS = {
     ConditionKind.LAG: _MINUTE_MS,
 }
 """Time between checks, by the kind of the condition."""
+_FORECASTS = [each for each in Comparison if each.is_forecast]
 _RETRY_MS = 5 * _MINUTE_MS
 _LEASE_MS = 20 * _MINUTE_MS
 _IDLE_S = 60.0
@@ -164,6 +166,8 @@ class AlertWorker:
             if is_other:  # The funnel is another one now: begin again, as with a new alert.
                 findings, check = [], check._replace(periods=check.periods[-1:])
             periods = check.periods if is_rate else _changed(last, check.periods)
+            if alert.condition.get("when") in _FORECASTS:
+                periods = [each for each in periods if not _may_hold(each)]
             alarmed = {each.message_id: each.found_at_ms for each in findings}
             written = [
                 self._write(alert, change, now_ms, alarmed)
@@ -275,6 +279,13 @@ class AlertWorker:
         with self._database.write() as db:
             self._add(db, alert, stored, [])
         return stored
+
+
+def _may_hold(period: Period) -> bool:
+    """Whether a forecast neither confirms nor contradicts an earlier verdict, which then stands:
+    forecasts that move to and fro around a level cause no messages.
+    """
+    return period.verdict is Verdict.UNDECIDED and "rate" in period.figures
 
 
 def _finding(period: Period, stored: StoredMessage | None, now_ms: int) -> Finding:

@@ -94,11 +94,13 @@ def _running_service(settings: Settings, process: str) -> Iterator[Check]:
         return
     advice = ready["reason"] or "See the log of the service."
     if ready["status"] == "ready":
-        yield ok("service", f"Ready (process {process}).")
+        is_fine = ready["reason"] is None
+        message = f"Ready (process {process})."
+        yield ok("service", message) if is_fine else warning("service", message, advice)
     else:
         yield failure("service", f"Process {process} is not ready.", advice)
     if ready["warehouse"]:
-        yield _event_store(ready["reason"] if ready["status"] == "ready" else None)
+        yield ok("event store", "Responds.")
     else:
         yield failure("event store", "Does not respond.", advice)
     if outbox:

@@ -10,15 +10,18 @@ from enum import StrEnum
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import MISSING, Field, ValidationInfo, field_validator
 
 from penstock.base.clock import iso, parse_time
 from penstock.base.paging import MAX_PAGE_SIZE, Page
-from penstock.base.rates import Share, percent, rate
+from penstock.base.rates import Share, percent
 from penstock.base.scalar import tagged
 from penstock.base.wording import count_of, day_words
 from penstock.funnels.comparisons.proportions import MIN_UNITS, newcombe_interval
 from penstock.funnels.comparisons.words import change_words, period_words
+from penstock.funnels.forecasts.schema import ForecastRecord
+from penstock.funnels.forecasts.service import forecasts_of
+from penstock.funnels.late_events import late_share
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.parameters import Selection, unfit_parameters
@@ -30,11 +33,9 @@ from penstock.funnels.results.schema import (
     ResultsRecord,
 )
 from penstock.funnels.results.service import report_of
-from penstock.funnels.statements.query import Statement
 from penstock.funnels.trends import TrendBucketRecord, TrendQuery, read_trend
 from penstock.http.period import AS_TIME, TIME, InTimezone, read_time_ms
 from penstock.http.schema import Rate, Record, RuleBroken
-from penstock.warehouse.queries import load
 
 _Completions = AggregateRecord | TrendBucketRecord
 
@@ -55,6 +56,9 @@ class PeriodsQuery(CohortQuery, InTimezone):
     """End of the earlier period, which has as many days of `timezone` as the period from startAt to
     endAt.
     """
+
+    forecast: bool = False
+    """true: also forecast where the rate of the later period settles."""
 
     _read_compared = field_validator("compare_start_at", "compare_end_at", mode="before")(
         read_time_ms
@@ -184,6 +188,10 @@ class PeriodsRecord(HeadRecord):
 
     summary: Annotated[str, Field(description="What changed, in a sentence or two.")]
     aggregate: AggregateRecord
+    forecast: ForecastRecord | MISSING | None = MISSING
+    """Where its rate settles; null if no unit is open. Present only if the request has
+    `forecast=true`.
+    """
     earlier: EarlierPeriodRecord
     settled_rate: ChangeRecord
     so_far: SoFar
@@ -210,7 +218,8 @@ def compare_periods(
     span = (query.compare_start_at, query.compare_end_at)
     as_of_ms = context.params.evaluated_at_ms - (query.start_at - query.compare_start_at)
     earlier_context = runner.move(context, *span, as_of_ms)
-    report, earlier = (report_of(runner, part) for part in (context, earlier_context))
+    forecasts = forecasts_of(runner, context) if query.forecast else None
+    report, earlier = report_of(runner, context, forecasts), report_of(runner, earlier_context)
     now, before = report.aggregate, earlier.aggregate
     return PeriodsRecord(
         **report.head(),
@@ -218,6 +227,7 @@ def compare_periods(
         if (since := no_data_before(earlier)) is None
         else f"No data before {_day(since, context, query)}.",
         aggregate=now,
+        forecast=report.forecast,
         earlier=EarlierPeriodRecord(
             period=earlier.period,
             evaluated_at=iso(earlier_context.params.evaluated_at_ms),
@@ -260,23 +270,16 @@ def _notes(
     runner: FunnelQueryRunner, context: QueryContext, earlier: QueryContext
 ) -> Iterator[str]:
     """Note that the earlier period has more late events: the later one still waits for some."""
-    late, late_before = (_late_share(runner, part) for part in (context, earlier))
+    late, late_before = (
+        late_share(runner, part, part.params.start_ms, part.params.end_ms)
+        for part in (context, earlier)
+    )
     if late_before - late >= _LATE_SHARE:
         yield (
             f"{late_before:.0%} of the earlier period's events arrived more than an hour after "
             f"they happened, and {late:.0%} of this period's, so the earlier period looks better "
             "here than it did then."
         )
-
-
-def _late_share(runner: FunnelQueryRunner, context: QueryContext) -> float:
-    params = context.params
-    statement = Statement(
-        load("penstock.funnels", "count_late_events"),
-        {"websites": list(params.website_ids), "start": params.start_ms, "end": params.end_ms},
-    )
-    [row] = runner.fetch_events(context, statement).rows
-    return rate(row["late"], row["events"]) or 0.0
 
 
 def change(now: Share | None, before: Share | None) -> ChangeRecord:

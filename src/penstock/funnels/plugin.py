@@ -12,13 +12,14 @@ from penstock.funnels.campaigns import routes as campaign_routes
 from penstock.funnels.campaigns.service import CampaignService, ReadSlugs, WaitForClicks
 from penstock.funnels.changes import OutcomeChanges
 from penstock.funnels.definitions.regexes import PatternChecker
+from penstock.funnels.forecasts.worker import ForecastWorker
 from penstock.funnels.goals.service import GoalService
 from penstock.funnels.internal_traffic import routes as internal_traffic_routes
 from penstock.funnels.internal_traffic.service import InternalTrafficService
 from penstock.funnels.outcomes import routes as outcome_routes
 from penstock.funnels.outcomes.service import OutcomeService
 from penstock.funnels.outcomes.worker import OutcomeWorker
-from penstock.funnels.pipeline import FunnelQueryRunner, ReadLostEvents
+from penstock.funnels.pipeline import FindReceipt, FunnelQueryRunner, ReadLostEvents
 from penstock.funnels.queries.coverage import ReadGaps
 from penstock.funnels.queries.engine import Engine
 from penstock.funnels.queries.request import provide_run_question
@@ -48,6 +49,7 @@ class FunnelsRoom(Room):
     outcomes: OutcomeService
     outcome_worker: OutcomeWorker
     outcome_changes: OutcomeChanges
+    forecast_worker: ForecastWorker
 
     routes = (
         *record_routes(RECORDS),
@@ -61,10 +63,12 @@ class FunnelsRoom(Room):
     request_objects = {"run_question": provide_run_question}  # noqa: RUF012
 
     def workers(self) -> Sequence[Worker]:
-        return [self.outcome_worker.worker] if self.outcome_worker.is_enabled else []
+        outcomes = [self.outcome_worker.worker] if self.outcome_worker.is_enabled else []
+        return [*outcomes, self.forecast_worker.worker]
 
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
-        return [self.outcome_worker.worker.running()] if self.outcome_worker.can_run else []
+        outcomes = [self.outcome_worker.worker.running()] if self.outcome_worker.can_run else []
+        return [*outcomes, self.forecast_worker.worker.running()]
 
 
 def build(
@@ -74,6 +78,7 @@ def build(
     wait_until_shipped: WaitUntilShipped,
     read_people: ReadPeople,
     read_gaps: ReadGaps,
+    find_receipt: FindReceipt,
     read_lost_events: ReadLostEvents,
     read_slugs: ReadSlugs,
     wait_for_clicks: WaitForClicks,
@@ -83,6 +88,7 @@ def build(
     wait_until_shipped, read_lost_events: functions of the events room.
     read_people: names the people behind visitors; a function of the identity room.
     read_gaps: finds the imports and deletions that limit the coverage of a report.
+    find_receipt: finds the receipt of a question; a function of the receipts room.
     read_slugs, wait_for_clicks: functions of the links room.
     """
     settings, clock, database, warehouse, *_ = core
@@ -98,10 +104,12 @@ def build(
         funnels,
         settings,
         clock,
+        database,
         wait_until_shipped=wait_until_shipped,
         outcomes=outcomes,
         read_people=read_people,
         read_gaps=read_gaps,
+        find_receipt=find_receipt,
         read_lost_events=read_lost_events,
     )
     # The rule of a cohort cannot depend on another cohort, so its runner does not read cohorts.
@@ -126,4 +134,5 @@ def build(
         outcomes=outcomes,
         outcome_worker=outcome_worker,
         outcome_changes=OutcomeChanges(runner, outcomes),
+        forecast_worker=ForecastWorker(core, runner, accounts.limits),
     )

@@ -16,6 +16,7 @@ from penstock.base.temporary_files import NamedFile
 from penstock.funnels.comparisons.service import compare_cohorts
 from penstock.funnels.drivers import read_drivers
 from penstock.funnels.flows import read_flows
+from penstock.funnels.forecasts.service import read_replays
 from penstock.funnels.next_events import read_next
 from penstock.funnels.periods import compare_periods
 from penstock.funnels.pipeline import FunnelQueryRunner
@@ -122,9 +123,11 @@ PERIODS = FunnelQuestion("periods", "Comparison of two periods", compare_periods
 VERDICT = FunnelQuestion("verdict", "Verdict on a funnel", read_verdict)
 DRIVERS = FunnelQuestion("drivers", "Drivers of a loss", read_drivers, reads_all_traits=True)
 FLOWS = FunnelQuestion("flows", "Flows of a funnel", read_flows)
+REPLAYS = FunnelQuestion("forecast/replays", "Earlier forecasts of a funnel", read_replays)
 
 QUESTIONS: tuple[FunnelQuestion[Any, Any], ...] = (
     RESULTS, UNITS, EXPLAIN, TREND, TIMING, NEXT, COMPARE, PERIODS, VERDICT, DRIVERS, FLOWS,
+    REPLAYS,
 )  # fmt: skip
 
 EXPORTS: tuple[FunnelExport[Any], ...] = (

@@ -6,12 +6,14 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import MISSING, Field
 
 from penstock.base.calendar import Interval
 from penstock.base.clock import iso
 from penstock.base.rates import rate
 from penstock.funnels.definitions.model import Definition
+from penstock.funnels.forecasts.schema import ForecastRecord
+from penstock.funnels.forecasts.service import Forecasts, forecasts_of
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.history import spans_after_last_pause
@@ -41,6 +43,11 @@ class TrendQuery(CohortQuery, InBuckets):
     """
     to_step: Annotated[int | None, Field(ge=1, le=20)] = None
     """A later step. Requires `fromStep`."""
+
+    forecast: bool = False
+    """true: also forecast where the rates of the buckets settle. The first request of a day takes
+    longer.
+    """
 
     def pair(self, definition: Definition) -> tuple[int, int] | None:
         """Return the steps between which to count a rate. See `check_pair`."""
@@ -82,6 +89,10 @@ class TrendBucketRecord(FiguresRecord, _SpanRecord, SettledRecord):
     """Units that dropped off after `step`; null if the request has no `step`."""
     between: BetweenRecord | None
     """The rate between two steps; null if the request has no `fromStep`."""
+    forecast: ForecastRecord | MISSING | None = MISSING
+    """Where the rate settles; null if no unit is open, or if fewer than 30 are eligible. Present
+    only if the request has `forecast=true`.
+    """
 
 
 class TrendRecord(HeadRecord):
@@ -105,7 +116,15 @@ def read_trend(runner: FunnelQueryRunner, context: QueryContext, query: TrendQue
     if query.step is not None:
         check_step(context.definition, query.step)
     pair = query.pair(context.definition)
+    forecasts: Forecasts | None = None
+    if query.forecast and context.params.start_ms is not None:
+        edges = _edges(query, context)[1]
+        forecasts = forecasts_of(runner, context, _open_spans(context, edges))
+        context = forecasts.context
     query, edges, result = _fetch_trend(runner, context, query)
+    if query.forecast and forecasts is None:
+        forecasts = forecasts_of(runner, context, _open_spans(context, edges))
+        result = _entries(runner, forecasts.context, edges, query) if edges else result
     rows = {row["bucket"]: row for row in result.rows}
     return TrendRecord(
         **head_of(context, result.provenance),
@@ -113,7 +132,7 @@ def read_trend(runner: FunnelQueryRunner, context: QueryContext, query: TrendQue
         timezone=query.timezone,
         note=None if context.definition.enters_once else _NOTE,
         data=[
-            _bucket(context, start_ms, end_ms, rows.get(start_ms), query.step, pair)
+            _bucket(context, start_ms, end_ms, rows.get(start_ms), query.step, pair, forecasts)
             for start_ms, end_ms in pairwise(edges)
         ],
     )
@@ -134,10 +153,8 @@ def _fetch_trend(
     runner: FunnelQueryRunner, context: QueryContext, query: TrendQuery
 ) -> tuple[TrendQuery, Sequence[int], QueryResult]:
     """Return the query with its interval, the edges of all buckets, and the rows with entries."""
-    start_ms, end_ms = context.params.start_ms, context.params.end_ms
-    if start_ms is not None and end_ms is not None:
-        query = query.fitting(start_ms, end_ms - 1)
-        edges = query.edges(start_ms, end_ms - 1, "The period")
+    if context.params.start_ms is not None:
+        query, edges = _edges(query, context)
         return query, edges, _entries(runner, context, edges, query)
     first_ms, now_ms = context.profile.first_event_ms, context.params.evaluated_at_ms
     if first_ms is None:
@@ -163,6 +180,15 @@ def _fetch_trend(
     buckets = [row["bucket"] for row in result.rows if row["bucket"] != earlier]
     edges = edges[bisect_left(edges, buckets[0]) :] if buckets else []
     return query, edges, QueryResult(result.rows, years.provenance + result.provenance)
+
+
+def _edges(query: TrendQuery, context: QueryContext) -> tuple[TrendQuery, Sequence[int]]:
+    """Return the query with its interval, and the edges of all buckets of its period."""
+    start_ms, end_ms = context.params.start_ms, context.params.end_ms
+    assert start_ms is not None
+    assert end_ms is not None
+    query = query.fitting(start_ms, end_ms - 1)
+    return query, query.edges(start_ms, end_ms - 1, "The period")
 
 
 def _entries(
@@ -213,6 +239,7 @@ def _bucket(
     row: Mapping[str, Any] | None,
     step: int | None,
     pair: tuple[int, int] | None,
+    forecasts: Forecasts | None,
 ) -> TrendBucketRecord:
     params, window_s = context.params, context.definition.window_s
     is_cut = (
@@ -229,7 +256,26 @@ def _bucket(
         partial=is_cut,
         lost=None if step is None else row["lost"] if row else 0,
         between=None if pair is None else _between(context.definition, row),
+        forecast=MISSING
+        if forecasts is None
+        else row and forecasts.of_bucket(_inside(context, start_ms, end_ms)[0], row),
     )
+
+
+def _open_spans(context: QueryContext, edges: Sequence[int]) -> list[tuple[int, int]]:
+    """Return those parts of the buckets inside the period whose units may be open."""
+    params, window_ms = context.params, (context.definition.window_s or 0) * 1000
+    spans = [_inside(context, *span) for span in pairwise(edges)]
+    now_ms = params.evaluated_at_ms
+    return [span for span in spans if span[0] <= now_ms <= span[1] + window_ms]
+
+
+def _inside(context: QueryContext, start_ms: int, end_ms: int) -> tuple[int, int]:
+    """Return the part of a bucket that the period covers."""
+    params = context.params
+    if params.start_ms is None or params.end_ms is None:
+        return start_ms, end_ms
+    return max(start_ms, params.start_ms), min(end_ms, params.end_ms)
 
 
 def _between(definition: Definition, row: Mapping[str, Any] | None) -> BetweenRecord:

@@ -101,6 +101,8 @@ class Readiness(NamedTuple):
     store's shards or replicas that do not respond. failed_workers: workers that have failed for a
     minute or longer. outbox: None if the metadata database does not answer. is_outbox_old: whether
     the oldest rows have waited too long. resources: None if the disk does not answer.
+    clock_ahead_ms: milliseconds that this machine's clock is ahead of PostgreSQL's; None with
+    SQLite.
     outcomes, missing: for information only; they never make the node unready.
     """
 
@@ -115,6 +117,7 @@ class Readiness(NamedTuple):
     is_damaged: bool
     missing_right: str | None
     silence: str | None
+    clock_ahead_ms: int | None
 
     @property
     def is_ready(self) -> bool:

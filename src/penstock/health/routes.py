@@ -12,6 +12,7 @@ from penstock.health.model import MissingEvents, OutcomesHealth, Readiness, Reso
 from penstock.health.service import HealthService
 from penstock.http.answers import answer
 from penstock.http.handlers import route
+from penstock.metadb.clock import LARGE_DIFFERENCE_MS
 
 _DAMAGED = "The metadata database is damaged: restore a backup."
 _DISK_FULL = "The disk is full: free some space, such as by cancelling imports."
@@ -35,6 +36,9 @@ async def ready(health: HealthService) -> Response[bytes]:
         "reason": _reason(readiness),
         "outbox": _outbox(readiness),
         "resources": _resources(readiness.resources),
+        "clockAheadSeconds": None
+        if readiness.clock_ahead_ms is None
+        else readiness.clock_ahead_ms / 1000,
         "missingEvents": _missing(readiness.missing),
         "storedOutcomes": _outcomes(readiness.outcomes),
         "workers": [_worker(worker) for worker in readiness.workers],
@@ -57,7 +61,19 @@ def _reason(readiness: Readiness) -> str | None:
         return _DISK_FULL
     if readiness.silence:
         return readiness.silence
-    return _DISK_LOW if readiness.is_degraded else None
+    if readiness.is_degraded:
+        return _DISK_LOW
+    return _clock_reason(readiness.clock_ahead_ms or 0)
+
+
+def _clock_reason(ahead_ms: int) -> str | None:
+    if abs(ahead_ms) <= LARGE_DIFFERENCE_MS:
+        return None
+    direction = "ahead of" if ahead_ms > 0 else "behind"
+    return (
+        f"The clock of this machine is {abs(ahead_ms) / 1000:.1f} seconds {direction} the metadata "
+        "database's: synchronise it. Penstock uses the database's."
+    )
 
 
 def _outbox(readiness: Readiness) -> dict[str, Any] | None:

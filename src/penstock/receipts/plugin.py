@@ -27,6 +27,7 @@ def build(core: Core, accounts: AccountsRoom, funnels: FunnelsRoom, box: SecretB
             funnels.funnel_queries,
             funnels.funnels,
             funnels.internal_traffic,
+            funnels.cohorts,
             accounts.website_service,
             keys,
             core.clock,

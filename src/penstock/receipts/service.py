@@ -6,7 +6,6 @@ query, and stop when their request is stopped.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -37,6 +36,7 @@ from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.results.schema import SELECTION, ReportQuery, ResultsQuery
 from penstock.funnels.results.service import report_of
 from penstock.funnels.saved.service import FunnelService
+from penstock.funnels.saved_cohorts.service import SavedCohortService
 from penstock.funnels.statements.content_sums import arrivals, changed_visitors
 from penstock.funnels.statements.query import LARGEST_NUMBER, Known
 from penstock.http.schema import faults_of
@@ -72,6 +72,7 @@ from penstock.receipts.schema import (
     ReceiptRecord,
     ReceiptWebsiteRecord,
     SumsRecord,
+    UseRecord,
 )
 from penstock.receipts.signatures import (
     ALGORITHM,
@@ -101,6 +102,7 @@ class ReceiptService:
         runner: FunnelQueryRunner,
         funnels: FunnelService,
         internal_traffic: InternalTrafficService,
+        cohorts: SavedCohortService,
         websites: WebsiteService,
         keys: ReceiptKeys,
         clock: Clock,
@@ -113,7 +115,7 @@ class ReceiptService:
         self._folder = folder
         self._database, self._clock, self._keys = database, clock, keys
         self._runner, self._funnels, self._websites = runner, funnels, websites
-        self._internal_traffic = internal_traffic
+        self._internal_traffic, self._cohorts = internal_traffic, cohorts
         self._base_url, self._wait_s = base_url, wait_s
 
     def make(self, actor: Caller, form: NewReceipt) -> ReceiptRecord:
@@ -148,7 +150,7 @@ class ReceiptService:
         document = ReceiptDocument(
             format=FORMAT,
             id=receipt_id,
-            url=f"{self._base_url}/receipts/{receipt_id}",
+            url=_address(self._base_url, receipt_id),
             name=form.name or funnel.name,
             at=iso(at_ms),
             penstock=__version__,
@@ -163,7 +165,7 @@ class ReceiptService:
                 ReceiptWebsiteRecord(id=each, name=names[each])
                 for each in context.params.website_ids
             ],
-            uses=uses_of(context, self._internal_traffic.get(workspace_id).revision),
+            uses=self._uses(context),
             unit=definition.unit_word,
             figures=figures_of(definition, report.aggregate),
             notes=report.coverage.notes,
@@ -173,7 +175,7 @@ class ReceiptService:
         columns = {
             "id": receipt_id,
             "funnel_id": funnel.id,
-            "question": _question_hash(question),
+            "question": context.question,
             "name": document.name,
             "created_at": at_ms,
             "created_by": actor.name,
@@ -197,6 +199,11 @@ class ReceiptService:
             if work is not None:
                 work.check()
             sleep(min(left_s, _CHECK_S))
+
+    def _uses(self, context: QueryContext) -> list[UseRecord]:
+        workspace_id = context.workspace_id
+        revision = self._internal_traffic.get(workspace_id).revision
+        return uses_of(context, revision, lambda id_: self._cohorts.get(workspace_id, id_).name)
 
     def _prepare(
         self, workspace_id: WorkspaceId, funnel_id: str, question: Mapping[str, str]
@@ -285,7 +292,7 @@ class ReceiptService:
         now, then = (each.with_params(website_ids=website_ids) for each in (now, then))
         stored, counted = self._read_sums(then, sums, known, key.hash_key(document.id))
         _, definition = self._funnels.definition_at(workspace_id, funnel_id, now.revision)
-        uses = uses_of(now, self._internal_traffic.get(workspace_id).revision)
+        uses = self._uses(now)
         arrived = self._runner.fetch_events(now, arrivals(plan_of(now), known)).rows
         [visitors] = self._runner.fetch_events(then, changed_visitors(plan_of(then), known)).rows
         defined = list(definition_changes(document, now.revision, definition, uses))
@@ -368,6 +375,19 @@ class ReceiptService:
         return row
 
 
+def find_receipt(
+    database: Database, base_url: str, workspace_id: WorkspaceId, question: str
+) -> str | None:
+    """Return the address of the newest receipt of a question; None without one."""
+    with database.read() as db:
+        receipt_id = store.newest_on(db, workspace_id, question)
+    return None if receipt_id is None else _address(base_url, receipt_id)
+
+
+def _address(base_url: str, receipt_id: str) -> str:
+    return f"{base_url}/receipts/{receipt_id}"
+
+
 def _opened(
     document: ReceiptDocument,
     record: ReceiptRecord,
@@ -429,10 +449,6 @@ def _read_parameters(parameters: Mapping[str, str]) -> ReportQuery:
         return ReportQuery.model_validate(parameters)
     except ValidationError as error:
         raise Invalid(faults_of(error, "parameters", ReportQuery)) from None
-
-
-def _question_hash(question: Mapping[str, str]) -> str:
-    return sha256(canonical_json(question).encode()).hexdigest()
 
 
 def _forged(reason: str) -> Invalid:

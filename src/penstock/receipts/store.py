@@ -33,11 +33,9 @@ def read(
     return db.execute(select(receipts).where(*own)).first()
 
 
-def newest_on(
-    db: Connection, workspace_id: WorkspaceId, funnel_id: str, question: str
-) -> str | None:
-    """Return the ID of the newest receipt for a question."""
-    same = (_C.workspace_id == workspace_id, _C.funnel_id == funnel_id, _C.question == question)
+def newest_on(db: Connection, workspace_id: WorkspaceId, question: str) -> str | None:
+    """Return the ID of the newest receipt of a question."""
+    same = (_C.question == question, _C.workspace_id == workspace_id)
     return db.execute(
         select(_C.id).where(*same).order_by(*newest_first(receipts)).limit(1)
     ).scalar()

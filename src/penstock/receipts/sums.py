@@ -2,9 +2,10 @@
 queries.
 """
 
+from collections.abc import Callable
 from hashlib import sha256
 
-from penstock.base.errors import Fault
+from penstock.base.errors import Fault, Invalid
 from penstock.base.ids import first_id
 from penstock.funnels.definitions.schema import SavedDefinition
 from penstock.funnels.definitions.titles import step_titles
@@ -14,7 +15,6 @@ from penstock.funnels.results.schema import AggregateRecord
 from penstock.funnels.shown_rates import shown_rate
 from penstock.funnels.statements.content_sums import FORM, content_sums, newest_versions
 from penstock.funnels.statements.query import Known, Plan
-from penstock.http.bodies import bad_parameter
 from penstock.receipts.model import MAX_SUMS
 from penstock.receipts.schema import (
     DaySumRecord,
@@ -33,24 +33,24 @@ def plan_of(context: QueryContext) -> Plan:
 
 def known_at(runner: FunnelQueryRunner, context: QueryContext, at_ms: int) -> Known:
     """Return what is stored now, as far as it was received up to a time."""
-    [row] = runner.fetch_events(context, newest_versions(plan_of(context))).rows
+    [row] = runner.read_again(newest_versions(plan_of(context)))
     return Known(at_ms, first_id("imp", at_ms + 1), row["merge"], row["traits"])
 
 
 def read_sums(runner: FunnelQueryRunner, context: QueryContext, key: tuple[int, int]) -> SumsRecord:
     """Sum up the content that a query reads. The query must name what was known.
 
-    Raises Malformed if the period has too many days.
+    Raises Invalid if the period has too many days.
     """
     known = context.params.known
     assert known is not None
-    rows = runner.fetch_events(context, content_sums(plan_of(context), key, MAX_SUMS)).rows
+    rows = runner.read_again(content_sums(plan_of(context), key, MAX_SUMS))
     if len(rows) > MAX_SUMS:
         message = (
             f"A receipt has a sum for each website and day, at most {MAX_SUMS:,}: choose a shorter "
             "period or one website."
         )
-        raise bad_parameter(Fault("parameters.period", "too_long", message))
+        raise Invalid([Fault("parameters.period", "too_long", message)])
     parts = {
         part: [row for row in rows if row["part"] == part]
         for part in ("events", "earlier", "merges", "traits")
@@ -102,8 +102,10 @@ def figures_of(definition: SavedDefinition, figures: AggregateRecord) -> Receipt
     )  # fmt: skip
 
 
-def uses_of(context: QueryContext, internal_traffic_revision: int) -> list[UseRecord]:
-    """Return what a query reads beside its funnel."""
+def uses_of(
+    context: QueryContext, internal_traffic_revision: int, cohort_name: Callable[[str], str]
+) -> list[UseRecord]:
+    """Return what a query reads beside its funnel. cohort_name: returns a saved cohort's name."""
     uses = [
         UseRecord(kind="goal", id=goal.id, name=goal.name, revision=str(goal.revision))
         for goal in context.definition.goals
@@ -117,7 +119,9 @@ def uses_of(context: QueryContext, internal_traffic_revision: int) -> list[UseRe
     for cohort_id, members in context.params.members.items():
         keys = sorted(key for text in members for key in text.split(","))
         content = sha256(",".join(keys).encode()).hexdigest()[:32]
-        uses.append(UseRecord(kind="cohort", id=cohort_id, name=cohort_id, revision=content))
+        uses.append(
+            UseRecord(kind="cohort", id=cohort_id, name=cohort_name(cohort_id), revision=content)
+        )
     if not context.ad_hoc.internal:
         uses.append(
             UseRecord(

@@ -12,6 +12,8 @@ from penstock.funnels.comparisons.words import value_words
 from penstock.funnels.definitions.revisions import window_of
 from penstock.funnels.definitions.schema import FunnelRecord, SavedDefinition
 from penstock.funnels.definitions.titles import step_titles
+from penstock.funnels.forecasts.schema import ForecastRecord
+from penstock.funnels.forecasts.service import forecasts_of
 from penstock.funnels.hidden_values import (
     hide_filter,
     hide_in_sentences,
@@ -20,10 +22,11 @@ from penstock.funnels.hidden_values import (
 )
 from penstock.funnels.periods import ChangeRecord, Conclusion, PeriodsRecord
 from penstock.funnels.pipeline import FunnelQueryRunner
+from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.schema import NoteCode
 from penstock.funnels.questions import PERIODS, RESULTS, VERDICT
 from penstock.funnels.results.schema import CohortRecord, ReportQuery
-from penstock.funnels.results.service import relevant_notes
+from penstock.funnels.results.service import relevant_notes, report_of
 from penstock.funnels.shown_rates import final_from_ms, shown_rate
 from penstock.shares.schema import SharedCohortRecord, SharedEarlierRecord, SharedReportRecord
 
@@ -78,7 +81,18 @@ def read_report(
         cohorts=list(_cohorts(results.cohorts.data, periods, shown)) if keys else [],
         cohorts_total=results.cohorts.total if keys else 0,
         earlier=earlier,
+        forecast=_forecast(runner, context),
+        receipt=runner.receipt(context),
     )
+
+
+def _forecast(runner: FunnelQueryRunner, context: QueryContext) -> ForecastRecord | None:
+    """Return the forecast of all units, if it was made within a day. Strangers cannot make one."""
+    forecasts = forecasts_of(runner, context, can_make=False)
+    if forecasts.record is None:
+        return None
+    forecast = report_of(runner, context, forecasts).forecast
+    return forecast if isinstance(forecast, ForecastRecord) else None
 
 
 def _earlier_span(query: ReportQuery, now_ms: int, definition: SavedDefinition) -> dict[str, str]:

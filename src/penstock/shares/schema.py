@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from penstock.base.scalar import Scalar
+from penstock.funnels.forecasts.schema import ForecastRecord
 from penstock.funnels.periods import ChangeRecord, StepChangeRecord
 from penstock.funnels.queries.schema import PeriodRecord
 from penstock.funnels.results.schema import AggregateRecord
@@ -112,3 +113,11 @@ class SharedReportRecord(Record):
     """The cohorts with the most entries, at most a hundred; empty without a breakdown."""
     cohorts_total: int
     earlier: SharedEarlierRecord | None
+    forecast: ForecastRecord | None
+    """Where the rate of all units settles; null if no unit is open, or if none was made within a
+    day.
+    """
+    receipt: str | None
+    """Address of the newest receipt of this number, for people with an account; null without
+    one.
+    """

@@ -12,10 +12,12 @@ from penstock.base.rates import percent
 from penstock.base.wording import count_of, day_words
 from penstock.funnels.definitions.schema import FunnelRecord, SavedDefinition
 from penstock.funnels.definitions.titles import step_titles
+from penstock.funnels.forecasts.service import LISTED_DAYS, latest_forecasts
 from penstock.funnels.hidden_values import hide_in_sentences
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.questions import RESULTS, VERDICT
 from penstock.funnels.results.schema import ResultsQuery, ResultsRecord
+from penstock.funnels.shown_forecasts import shown_forecast
 from penstock.funnels.shown_rates import shown_rate, step_share
 from penstock.funnels.verdicts import SentenceRecord, VerdictQuery
 
@@ -47,7 +49,8 @@ def read_section(
     sentences = (each for each in verdict.sentences if not _is_about_quality(each))
     lines = hide_in_sentences(sentences, shared)
     results_query = ResultsQuery.model_validate(period)
-    results = RESULTS.ask(runner, workspace_id, funnel.id, results_query)
+    context = runner.prepare_saved(workspace_id, funnel.id, results_query)
+    results, receipt = RESULTS.answer(runner, context, results_query), runner.receipt(context)
     days = [day_words(at_ms, zone, now_ms) for at_ms in (start_ms, end_ms - 1)]
     selection = {
         "period": "custom",
@@ -57,12 +60,25 @@ def read_section(
     }
     return MailSection(
         funnel.name,
-        tuple(lines or [_few_words(results)]),
+        (*(lines or [_few_words(results)]), *_forecast(runner, workspace_id, funnel)),
         table=_steps(results, funnel.definition) if results.aggregate.entered else (),
         note=f"Entries from {days[0]} to {days[1]}",
         link=f"{base_url}/funnels/{funnel.id}?{urlencode(selection)}",
         link_text="Open the report",
+        receipt=receipt,
     )
+
+
+def _forecast(
+    runner: FunnelQueryRunner, workspace_id: WorkspaceId, funnel: FunnelRecord
+) -> list[str]:
+    """Return a sentence with the forecast of the list of funnels, if it was made within a day."""
+    latest = latest_forecasts(runner, workspace_id).get((funnel.id, funnel.revision))
+    shown = shown_forecast(latest)
+    if shown is None:
+        return []
+    days = f"The rate of the last {LISTED_DAYS} days"
+    return [f"{days} will settle at {shown.text}; {shown.record}."]
 
 
 def _steps(results: ResultsRecord, definition: SavedDefinition) -> tuple[tuple[str, ...], ...]:

@@ -4,9 +4,10 @@ from enum import StrEnum
 from math import isfinite
 from typing import Annotated, Any
 
-from pydantic import Field, JsonValue, TypeAdapter, ValidationError, field_validator
+from pydantic import MISSING, Field, JsonValue, TypeAdapter, ValidationError, field_validator
 
 from penstock.base.scalar import Scalar
+from penstock.funnels.forecasts.schema import ForecastRecord
 from penstock.funnels.queries.schema import AdHocQuery, CohortKeyRecord, CoverageRecord, HeadRecord
 from penstock.funnels.results.schema import ConversionRate, Excluded, RangeRecord, SettledRecord
 from penstock.http.schema import Record, RuleBroken
@@ -23,6 +24,9 @@ class CompareQuery(AdHocQuery):
     """Value of the baseline cohort as JSON: "a", 5, true or null. Default: the cohort with the most
     units.
     """
+
+    forecast: bool = False
+    """true: also forecast where the rates of the cohorts settle."""
 
     @property
     def has_baseline(self) -> bool:
@@ -107,6 +111,10 @@ class ComparedRecord(SettledRecord, CohortKeyRecord):
     settled_against_baseline: AgainstBaselineRecord | None
     """Like againstBaseline, but over settled units only: the fair comparison while windows are
     open. null for the baseline, and if either cohort has no settled unit.
+    """
+    forecast: ForecastRecord | MISSING | None = MISSING
+    """Where its rate settles; null if none of its units is open, or if fewer than 30 are eligible.
+    Present only if the request has `forecast=true`.
     """
 
 

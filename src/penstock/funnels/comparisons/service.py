@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from pydantic import MISSING
+
 from penstock.base.errors import Fault
 from penstock.base.paging import Page
 from penstock.base.rates import Share
@@ -27,6 +29,8 @@ from penstock.funnels.comparisons.schema import (
 )
 from penstock.funnels.comparisons.words import summary
 from penstock.funnels.definitions.model import Definition
+from penstock.funnels.forecasts.schema import ForecastRecord
+from penstock.funnels.forecasts.service import Forecasts, forecasts_of
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.provenance import Provenance, head_of
@@ -48,11 +52,13 @@ class Arm:
 
     value: the property's value at entry; None if missing.
     conflicting: number of units with another value in a later event.
+    forecast: where its rate settles, if the request asks for it.
     """
 
     value: Scalar | None
     tally: Tally
     conflicting: int
+    forecast: ForecastRecord | MISSING | None = MISSING
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +84,8 @@ def compare_cohorts(
     The response contains confidence intervals, significance tests and warnings.
     """
     context = _break_down_by(prepared, query.property_)
-    cohorts = _cohorts(runner, context)
+    forecasts = forecasts_of(runner, context) if query.forecast else None
+    cohorts = _cohorts(runner, context, forecasts)
     arms, provenance = cohorts.arms, cohorts.provenance
     baseline = arms[0] if arms else None
     if query.has_baseline:
@@ -86,7 +93,9 @@ def compare_cohorts(
         baseline = next((arm for arm in arms if tagged(arm.value) == tagged(value)), None)
         if baseline is None and len(arms) == MAX_COHORTS:
             selected = {query.property_: value}
-            rare = _cohorts(runner, context.with_params(cohort=selected, page=Page(1, 1)))
+            alone = context.with_params(cohort=selected, page=Page(1, 1))
+            of_it = forecasts_of(runner, alone) if query.forecast else None
+            rare = _cohorts(runner, alone, of_it)
             provenance += rare.provenance
             arms, baseline = [*arms, *rare.arms], next(iter(rare.arms), None)
         if baseline is None:
@@ -104,16 +113,16 @@ def compare_cohorts(
     )
 
 
-def _cohorts(runner: FunnelQueryRunner, context: QueryContext) -> _Cohorts:
+def _cohorts(
+    runner: FunnelQueryRunner, context: QueryContext, forecasts: Forecasts | None
+) -> _Cohorts:
+    context = context if forecasts is None else forecasts.context
     result = runner.fetch(context, partial(build, context.definition, context.params))
     rows = result.rows
-    arms = [
-        _arm(figures.read(context.definition, row), untagged(row["texts"][0]))
-        for row in rows
-        if not row["is_total"]
-    ]
+    arms = [_arm(context.definition, row, forecasts) for row in rows if not row["is_total"]]
     total = read_total(context.definition, rows)
-    return _Cohorts(arms, total["cohort_count"], _arm(total, None), result.provenance)
+    whole = Arm(None, Tally.of_steps(total), sum(total["conflicting"]))
+    return _Cohorts(arms, total["cohort_count"], whole, result.provenance)
 
 
 def _break_down_by(context: QueryContext, name: str) -> QueryContext:
@@ -124,12 +133,11 @@ def _break_down_by(context: QueryContext, name: str) -> QueryContext:
     return replace(context, definition=definition).with_params(page=Page(1, MAX_COHORTS))
 
 
-def _arm(row: Mapping[str, Any], value: Scalar | None) -> Arm:
-    """Convert a row to a cohort.
-
-    row: the row's columns and figures, by name.
-    """
-    return Arm(value, Tally.of_steps(row), sum(row["conflicting"]))
+def _arm(definition: Definition, row: Mapping[str, Any], forecasts: Forecasts | None) -> Arm:
+    """Convert a row of the statement to a cohort."""
+    texts, row = row["texts"], {**row, **figures.read(definition, row)}
+    forecast = MISSING if forecasts is None else forecasts.of_cohort(texts, row)
+    return Arm(untagged(texts[0]), Tally.of_steps(row), sum(row["conflicting"]), forecast)
 
 
 def _compare(name: str, arms: Sequence[Arm], baseline: Arm | None) -> dict[str, Any]:
@@ -186,6 +194,7 @@ def _record(
         settled_rate_interval=_range(wilson_interval(settled)) if settled.whole else None,
         settled_too_few=settled.whole < MIN_UNITS,
         settled_against_baseline=settled_against,
+        forecast=arm.forecast,
     )
 
 

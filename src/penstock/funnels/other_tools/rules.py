@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from penstock.base.errors import Fault, Invalid
 from penstock.funnels.definitions.model import CountingUnit, Definition
-from penstock.funnels.statements.other_tools import Entries, Greedy, Rules
+from penstock.funnels.statements.other_tools import Entries, Excluded, Greedy, Rules
 from penstock.funnels.statements.query import QueryParams
 
 RULES_OF = "2026-11"
@@ -64,6 +64,8 @@ class ToolRules:
 
 _WITHIN_MS = 2_000
 """How far apart events may be that Mixpanel counts in either order."""
+_OF_FOLD = ("none", "excludes", "dropOff")
+"""Strict rules that the fold knows; the others are modes of `windowFunnel`."""
 _PEOPLE = "people are merged as here"
 _FILTERS = "filters of the question and of test traffic look at the event that enters"
 
@@ -97,10 +99,16 @@ TOOLS: Mapping[Tool, ToolRules] = MappingProxyType(
                 Switch.TIES: "inStepOrder",
                 Switch.AFTER_END: "cut",
                 Switch.NUMBERS: "ignored",
+                Switch.EXCLUDED: "gone",
+                Switch.STRICT: "dropOff",
             },
             window_s=14 * 86_400,
             counts_units="people",
-            assumed=(_PEOPLE, _FILTERS),
+            assumed=(
+                _PEOPLE,
+                _FILTERS,
+                "times are equal if they have the same millisecond; newer releases may take 50 ms",
+            ),
         ),
         Tool.AMPLITUDE: ToolRules(
             "Amplitude",
@@ -114,12 +122,7 @@ TOOLS: Mapping[Tool, ToolRules] = MappingProxyType(
             window_s=86_400,
             counts_units="users",
             modes={"millisecond": {Switch.TIES: "inStepOrder"}},
-            assumed=(
-                _PEOPLE,
-                _FILTERS,
-                "times are rounded down to seconds",
-                "the window's end is inside",
-            ),
+            assumed=(_PEOPLE, _FILTERS, "the window's end is inside"),
         ),
         Tool.MIXPANEL: ToolRules(
             "Mixpanel",
@@ -128,6 +131,7 @@ TOOLS: Mapping[Tool, ToolRules] = MappingProxyType(
                 Switch.TIES: "within",
                 Switch.AFTER_END: "counted",
                 Switch.NUMBERS: "ignored",
+                Switch.EXCLUDED: "atStep",
             },
             window_s=7 * 86_400,
             counts_units="users",
@@ -214,7 +218,7 @@ def choices_here(definition: Definition) -> Choices:
         Switch.NUMBERS: "used" if definition.sequence_property else "ignored",
         Switch.ONE_EVENT: "once",
         Switch.EXCLUDED: "ownOutcome" if has_exclusions else "none",
-        Switch.STRICT: "none",
+        Switch.STRICT: "excludes" if _is_strict(definition) else "none",
     }
 
 
@@ -234,6 +238,10 @@ def choices_there(
         there[Switch.ENTRIES] = "every"  # Without a period, no run begins before it.
     if here[Switch.EXCLUDED] == "none":
         there[Switch.EXCLUDED] = "none"
+    if here[Switch.STRICT] == "none" and row.choices.get(Switch.STRICT):
+        there[Switch.STRICT] = "none"
+    if definition.in_any_order:  # Equal times decide nothing.
+        there[Switch.TIES] = here[Switch.TIES]
     return there
 
 
@@ -245,7 +253,9 @@ def rules_of(comparison: Comparison, switches: Sequence[Switch]) -> Rules | None
     definition = replace(
         definition,
         rows=tuple(
-            row
+            replace(row, strict=True, strict_all=True)
+            if choices[Switch.STRICT] == "dropOff" and row in definition.steps[1:]
+            else row
             for row in definition.rows
             if not (row.exclude and choices[Switch.EXCLUDED] == "ignored")
         ),
@@ -261,13 +271,25 @@ def rules_of(comparison: Comparison, switches: Sequence[Switch]) -> Rules | None
     if choices[Switch.AFTER_END] == "cut" and params.end_ms is not None:
         params = replace(params, evaluated_at_ms=params.end_ms - 1)
     tick_ms = 1000 if choices[Switch.TIES] == "second" else 1
+    excluded = Excluded.OWN_OUTCOME
+    if choices[Switch.STRICT] == "dropOff" or choices[Switch.EXCLUDED] == "atStep":
+        excluded = Excluded.AT_STEP
+    elif choices[Switch.EXCLUDED] == "gone":
+        excluded = Excluded.GONE
     rules = Rules(
-        definition, params, tick_ms, one_of_kind=choices[Switch.ONE_EVENT] == "onePerTime"
+        definition,
+        params,
+        tick_ms,
+        one_of_kind=choices[Switch.ONE_EVENT] == "onePerTime",
+        by_tries=excluded is Excluded.GONE
+        and (choices[Switch.TIES], choices[Switch.NUMBERS], choices[Switch.ENTRIES])
+        == ("inStepOrder", "ignored", "best"),
+        excluded=excluded,
     )
     if comparison.tool is Tool.MIXPANEL:
         within_ms = _WITHIN_MS if choices[Switch.TIES] == "within" else None
         return replace(rules, greedy=Greedy(Entries(choices[Switch.ENTRIES]), within_ms))
-    if choices[Switch.ONE_EVENT] != "every" and choices[Switch.STRICT] == "none":
+    if choices[Switch.ONE_EVENT] != "every" and choices[Switch.STRICT] in _OF_FOLD:
         return rules
     by_function = (
         choices[Switch.ENTRIES] == "best"
@@ -283,9 +305,13 @@ def _function_modes(choices: Choices) -> tuple[str, ...]:
         modes.append("strict_once")
     if choices[Switch.TIES] == "proven":
         modes.append("strict_increase")
-    if choices[Switch.STRICT] != "none":
+    if choices[Switch.STRICT] not in _OF_FOLD:
         modes.append(choices[Switch.STRICT])
     return tuple(modes)
+
+
+def _is_strict(definition: Definition) -> bool:
+    return any(step.strict for step in definition.steps)
 
 
 def _refused(comparison: Comparison) -> list[tuple[str, str]]:
@@ -307,18 +333,25 @@ def _refused(comparison: Comparison) -> list[tuple[str, str]]:
             "only one step."
         )
         refused.append(("oneEvent", message))
-    if definition.in_any_order:
+    is_posthog = comparison.tool is Tool.POSTHOG
+    has_exclusions = any(row.exclude for row in definition.rows)
+    if definition.in_any_order and (not is_posthog or has_exclusions):
         message = f"How {name} counts in any order is not counted yet. Set the order to given."
         refused.append(("anyOrder", message))
-    if any(step.strict for step in definition.steps):
+    if _is_strict(definition) and not is_posthog:
         way_out = "Take strict out of the steps."
         if comparison.tool is Tool.WINDOWFUNNEL:
             way_out = "Take strict out of the steps, and send mode=strict_order."
         message = f"How {name} counts strict steps is not counted yet. {way_out}"
         refused.append(("strict", message))
-    if any(row.exclude for row in definition.rows) and comparison.tool is not Tool.WINDOWFUNNEL:
-        problem = "not known" if comparison.tool is Tool.AMPLITUDE else "not counted yet"
-        message = f"How {name} counts exclusions is {problem}. Take the exclusion row out."
+    if has_exclusions and comparison.tool is Tool.AMPLITUDE:
+        message = f"How {name} counts exclusions is not known. Take the exclusion row out."
+        refused.append(("excluded", message))
+    if has_exclusions and is_posthog and (definition.has_shared_events or _is_strict(definition)):
+        message = (
+            "Exclusions are not counted yet where steps are strict or share events. Take the "
+            "exclusion row out."
+        )
         refused.append(("excluded", message))
     if params.cohort:
         message = f"{name} takes the values of a cohort from other events. Leave out cohort."

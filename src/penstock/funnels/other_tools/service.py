@@ -119,7 +119,11 @@ def count_like(
             units=counts["units"],
             only_there=counts["only_there"],
             only_here=counts["only_here"],
-            sentence=words.reason_words(comparison, reason.sets),
+            sentence=words.reason_words(
+                comparison,
+                reason.sets,
+                counts["only_here"] if counts["only_here"] == counts["units"] else 0,
+            ),
         )
         for reason, counts in sorted(
             by_reason.items(), key=lambda item: (-item[1]["units"], item[0].name)

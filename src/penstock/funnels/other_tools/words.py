@@ -6,7 +6,7 @@ from datetime import UTC
 from penstock.base.wording import day_words, listed, utc_time
 from penstock.funnels.definitions.model import CountingUnit
 from penstock.funnels.definitions.windows import UNIT_S, window_in_words
-from penstock.funnels.other_tools.rules import Comparison, Switch
+from penstock.funnels.other_tools.rules import Comparison, Switch, Tool
 from penstock.funnels.other_tools.schema import DifferenceRecord, SettingRecord, ShownRecord
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.statements.other_tools import EXCLUDED
@@ -26,6 +26,9 @@ _PHRASES: Mapping[tuple[Switch, str], str] = {
     (Switch.NUMBERS, "ignored"): "sequence numbers are ignored",
     (Switch.ONE_EVENT, "onePerTime"): "equal events at the same time count as one",
     (Switch.ONE_EVENT, "every"): "one event counts for every step that it matches",
+    (Switch.EXCLUDED, "gone"): "an exclusion takes the unit out, but a later try may replace it",
+    (Switch.EXCLUDED, "atStep"): "an excluded unit counts at the step that it reached",
+    (Switch.STRICT, "dropOff"): "any event between two steps ends the try",
     (Switch.EXCLUDED, "ignored"): "nothing excludes a unit",
     (Switch.STRICT, "strict_order"): "any event between two steps breaks the order",
     (Switch.STRICT, "strict_deduplication"): "a repeated step breaks the order",
@@ -54,18 +57,28 @@ def _result_words(result: int, n: int) -> str:
     return "completes" if result == n else f"stops after step {result}"
 
 
-def reason_words(comparison: Comparison, sets: Sequence[Sequence[Switch]]) -> str:
-    """Return the reason as the rest of a sentence: sets of rules, each of which explains it."""
+def reason_words(
+    comparison: Comparison, sets: Sequence[Sequence[Switch]], completed: int = 0
+) -> str:
+    """Return the reason as the rest of a sentence: sets of rules, each of which explains it.
+
+    completed: number of units if all of them completed here, and not there.
+    """
     if not sets:
         return _SEVERAL
-    each = [listed([_phrase(comparison, switch) for switch in switches]) for switches in sets]
+    each = [
+        listed([_phrase(comparison, switch, completed) for switch in switches]) for switches in sets
+    ]
     return each[0] if len(each) == 1 else f"either {listed(each, 'or')}"
 
 
-def _phrase(comparison: Comparison, switch: Switch) -> str:
+def _phrase(comparison: Comparison, switch: Switch, completed: int) -> str:
     end_ms = comparison.params.end_ms
     if switch is Switch.AFTER_END and end_ms is not None:
-        return f"they completed after {_end_words(comparison, end_ms)}"
+        end = _end_words(comparison, end_ms)
+        if not completed:
+            return f"events after {end} do not count"
+        return f"{'it' if completed == 1 else 'they'} completed after {end}"
     return _PHRASES[switch, comparison.there[switch]]
 
 
@@ -106,7 +119,16 @@ def assumed(comparison: Comparison, context: QueryContext) -> list[str]:
     if comparison.definition.attempt_keys:
         texts.append(f"units are the values of {_unit(comparison)}, as here")
     if context.profile.has_provider_events:
-        texts.append("whole seconds of payment providers count as here")
+        where = "as here"
+        if comparison.tool in (Tool.MIXPANEL, Tool.WINDOWFUNNEL):
+            where = "at their start"
+        texts.append(f"whole seconds of payment providers count {where}")
+    if comparison.there[Switch.TIES] == "second":
+        texts.append("times, and the ends of the period, are rounded down to seconds")
+    if comparison.there[Switch.EXCLUDED] == "atStep":
+        texts.append("an exclusion at the time of the next step does not count")
+    if comparison.there[Switch.STRICT] == "dropOff":
+        texts.append("an event at the time of the next step ends the try, as here")
     if comparison.definition.window_s is None:
         texts.append("there is no conversion window, as here")
     return texts

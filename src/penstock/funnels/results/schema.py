@@ -18,6 +18,7 @@ from penstock.base.paging import MAX_PAGE_SIZE, Page
 from penstock.base.table_files import TableFormat
 from penstock.funnels.definitions.ad_hoc import AdHocChanges
 from penstock.funnels.definitions.schema import SavedFilter
+from penstock.funnels.forecasts.schema import ForecastRecord
 from penstock.funnels.other_tools.schema import CountLikeRecord, ShownQuery
 from penstock.funnels.queries.parameters import Selection
 from penstock.funnels.queries.schema import (
@@ -56,6 +57,8 @@ class ResultsQuery(CohortQuery, ShownQuery):
     missing values. The other numbers cover all cohorts.
     """
 
+    forecast: bool = False
+    """true: also forecast where the rates settle. The first request of a day takes longer."""
     audience: bool = False
     """true: also say how many of the period's visitors entered, and how many units internal
     traffic, the segment and the filters left out. This takes additional time.
@@ -260,6 +263,8 @@ class StepRecord(Record):
     options: list[OptionRecord]
     row_count: int | MISSING = MISSING
     """Units that did this step itself. Present only if the order is any."""
+    forecast: ForecastRecord | MISSING | None = MISSING
+    """Where `conversionFromStart` settles; null for the first step, and if no unit is open."""
 
 
 class DiagnosticRecord(Record):
@@ -356,6 +361,10 @@ class AggregateRecord(FiguresRecord, SettledRecord):
 class CohortRecord(AggregateRecord, CohortKeyRecord):
     """The numbers for one entry cohort."""
 
+    forecast: ForecastRecord | MISSING | None = MISSING
+    """Where its rate settles; null if none of its units is open, or if fewer than 30 are eligible.
+    """
+
 
 class CohortsRecord(Record):
     page: int
@@ -426,6 +435,10 @@ class ReportRecord(Record):
     """The numbers of a report."""
 
     aggregate: AggregateRecord
+    forecast: ForecastRecord | MISSING | None = MISSING
+    """Where the rate of all units settles; null if no unit is open. Present only if the request has
+    `forecast=true`.
+    """
     cohorts: CohortsRecord
     data_quality: DataQualityRecord
 

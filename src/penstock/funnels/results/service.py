@@ -5,6 +5,7 @@ from operator import attrgetter
 from typing import Any
 
 from penstock.base.ids import WorkspaceId
+from penstock.funnels.forecasts.service import Forecasts, forecasts_of
 from penstock.funnels.other_tools.service import count_like
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
@@ -47,7 +48,8 @@ def read_results(
     The period selects units by their entry. They may complete after the period.
     """
     like = count_like(runner, context, query)
-    report = report_of(runner, context)
+    forecasts = forecasts_of(runner, context) if query.forecast else None
+    report = report_of(runner, context, forecasts)
     more: dict[str, Any] = {}
     if query.audience:
         more["audience"] = read_audience(runner, context)
@@ -56,13 +58,20 @@ def read_results(
     return report.model_copy(update=more) if more else report
 
 
-def report_of(runner: FunnelQueryRunner, context: QueryContext) -> ResultsRecord:
-    """Return the report on a prepared query, which determines all of it."""
+def report_of(
+    runner: FunnelQueryRunner, context: QueryContext, forecasts: Forecasts | None = None
+) -> ResultsRecord:
+    """Return the report on a prepared query, which determines all of it.
+
+    forecasts: those of the query, if the report has any.
+    """
+    if forecasts is not None:
+        context = forecasts.context
     definition, params = context.definition, context.params
     result = runner.fetch(context, partial(build, definition, params))
     lost = runner.count_lost_events(context)
     open_windows = read_total(definition, result.rows)["open_windows"]
-    report = shape_report(definition, params, result.rows, lost)
+    report = shape_report(definition, params, result.rows, lost, forecasts)
     remarks = equal_times_notes(definition, params, report)
     return ResultsRecord(
         **head_of(context, result.provenance),

@@ -8,6 +8,7 @@ from pydantic import MISSING
 
 from penstock.base.scalar import Scalar, untagged
 from penstock.funnels.definitions.model import Definition, Row
+from penstock.funnels.forecasts.service import Forecasts
 from penstock.funnels.results.schema import (
     AggregateRecord,
     CohortRecord,
@@ -33,27 +34,32 @@ def shape_report(
     params: QueryParams,
     rows: Sequence[Mapping[str, Any]],
     lost_on_devices: int,
+    forecasts: Forecasts | None = None,
 ) -> ReportRecord:
     """Return the numbers of a report.
 
-    rows: the result of `statements.report.build`.
-    lost_on_devices: see `data_quality`.
+    rows: the result of `statements.report.build`. lost_on_devices: see `data_quality`. forecasts:
+    those of the query, if the report has any.
     """
     total = read_total(definition, rows)
-    aggregate = _aggregate(definition, total)
+    of_steps: list[Any] = [MISSING] * len(definition.steps)
+    if forecasts is not None:
+        of_steps = [None, *forecasts.of_report(total)]
+    aggregate = _aggregate(definition, total, of_steps)
     cohorts = [
-        _cohort(definition, {**row, **figures.read(definition, row)})
+        _cohort(definition, {**row, **figures.read(definition, row)}, forecasts)
         for row in rows
         if not row["is_total"]
     ]
     cohort_count = total["cohort_count"]
     if not definition.breakdown_properties:
         # Without a breakdown there is one cohort, which may be empty.
-        all_units = CohortRecord(cohort={}, label={}, **aggregate)
+        all_units = CohortRecord(cohort={}, label={}, forecast=of_steps[-1], **aggregate)
         cohorts = [all_units] if params.page.number == 1 else []
         cohort_count = 1
     return ReportRecord(
         aggregate=AggregateRecord(**aggregate),
+        forecast=of_steps[-1],
         cohorts=CohortsRecord(
             page=params.page.number, page_size=params.page.size, total=cohort_count, data=cohorts
         ),
@@ -67,9 +73,12 @@ def read_total(definition: Definition, rows: Sequence[Mapping[str, Any]]) -> Map
     return {**row, **figures.read(definition, row)}
 
 
-def _cohort(definition: Definition, row: Mapping[str, Any]) -> CohortRecord:
+def _cohort(
+    definition: Definition, row: Mapping[str, Any], forecasts: Forecasts | None
+) -> CohortRecord:
     key = cohort_key(definition.breakdown_properties, map(untagged, row["texts"]))
-    return CohortRecord(**key, **_aggregate(definition, row))
+    forecast = MISSING if forecasts is None else forecasts.of_cohort(row["texts"], row)
+    return CohortRecord(**key, **_aggregate(definition, row), forecast=forecast)
 
 
 def cohort_key(names: Iterable[str], values: Iterable[Scalar | None]) -> dict[str, Any]:
@@ -79,18 +88,23 @@ def cohort_key(names: Iterable[str], values: Iterable[Scalar | None]) -> dict[st
     return {"cohort": cohort, "label": label}
 
 
-def _aggregate(definition: Definition, row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of `AggregateRecord`, for all units or for one cohort."""
+def _aggregate(
+    definition: Definition, row: Mapping[str, Any], forecasts: Sequence[Any] = ()
+) -> dict[str, Any]:
+    """Return the fields of `AggregateRecord`, for all units or for one cohort.
+
+    forecasts: those of the steps, if they have any.
+    """
     tally = Tally.of_steps(row)
     return {
         **figures_of(tally, AggregateRecord),
-        "steps": list(_steps(definition, tally, row["options"])),
+        "steps": list(_steps(definition, tally, row["options"], forecasts)),
         "diagnostics": _diagnostics(definition, row),
     }
 
 
 def _steps(
-    definition: Definition, tally: Tally, option_counts: Sequence[int]
+    definition: Definition, tally: Tally, option_counts: Sequence[int], forecasts: Sequence[Any]
 ) -> Iterator[StepRecord]:
     """Yield the steps. option_counts: number of units for each option of each step."""
     required = [(index, step) for index, step in enumerate(definition.rows) if step.required]
@@ -111,6 +125,7 @@ def _steps(
             row_count=(
                 sum(option.count for option in options) if definition.in_any_order else MISSING
             ),
+            forecast=forecasts[number - 1] if forecasts else MISSING,
         )
 
 

@@ -3,6 +3,7 @@
 counted how far units came, in the cohorts that the cohort filter selects
 quality data quality, in all entry cohorts of the period
 completion the state of the median completion time in milliseconds
+waiting_ages the pending units by steps and part of age, if the plan asks for them
 
 There are two lists instead of one column per figure, because the engine analyses every column of
 every relation, which takes longer than adding up the numbers. `read` names the figures.
@@ -16,7 +17,8 @@ from penstock.funnels.definitions.model import Definition, Row
 from penstock.funnels.statements.query import Plan
 
 LISTS = "counted, quality"
-COLUMNS = f"{LISTS}, completion"
+_MAX_STEPS = 32
+"""More than the steps of any funnel."""
 ENTERED = "counted[1]"
 _QUALITY = (
     "unitless",
@@ -33,6 +35,42 @@ _QUALITY = (
     "assumed",
 )
 """Names of the first numbers in `quality`. The first two count events outside units."""
+
+
+def columns(plan: Plan) -> str:
+    """Return the columns of a part of a cohort."""
+    return f"{LISTS}, completion{', waiting_ages' if plan.params.ages_ms else ''}"
+
+
+def waiting_ages(plan: Plan, pending: str) -> str:
+    """Return the number of pending units by number of steps and part of age, as the column
+    `waiting_ages` with a comma before it, or nothing if the plan does not ask for it.
+
+    pending: whether a unit is pending.
+    """
+    if not plan.params.ages_ms:
+        return ""
+    starts = plan.binder.bind("Array(Int64)", list(plan.params.ages_ms))
+    part = f"roundDown({plan.evaluated_at()} - entry_ts, {starts})"
+    key = f"toUInt64({part} * {_MAX_STEPS} + reached)"
+    return f", sumMapIf([{key}], [toUInt64(1)], {pending}) AS waiting_ages"
+
+
+def sum_of_ages(plan: Plan, selected: str = "1") -> str:
+    """Return the sum of the column `waiting_ages`, with a comma before it."""
+    if not plan.params.ages_ms:
+        return ""
+    return f", sumMapIf(waiting_ages.1, waiting_ages.2, {selected}) AS waiting_ages"
+
+
+def read_ages(row: Mapping[str, Any]) -> list[tuple[int, int, int]]:
+    """Return the pending units of a row: their steps, the start of their part of age, and their
+    number.
+    """
+    return [
+        (key % _MAX_STEPS, key // _MAX_STEPS, count)
+        for key, count in zip(*row.get("waiting_ages", ((), ())), strict=True)
+    ]
 
 
 def parts(plan: Plan) -> str:
@@ -134,8 +172,15 @@ def unit_figures(plan: Plan) -> str:
     conflicting = [f"countIf(bitTest(conflicts, {j}))" for j in range(plan.breadth)]
     return f"""
            {_joined(counted)} AS counted, {quality_list(numbers, conflicting)} AS quality,
-           {median_state("done_ts - entry_ts", f"reached = {n}")} AS completion,
+           {median_state("done_ts - entry_ts", f"reached = {n}")} AS completion
+           {waiting_ages(plan, is_pending(plan))},
            {columns}"""
+
+
+def is_pending(plan: Plan) -> str:
+    """Whether a unit is pending, from the columns of `units`."""
+    is_open = f"{plan.evaluated_at()} <= {plan.window_end('entry_ts')}"
+    return f"reached < {len(plan.steps)} AND excluded_after < 0 AND {is_open}"
 
 
 def _reopened(plan: Plan) -> str:
@@ -143,11 +188,12 @@ def _reopened(plan: Plan) -> str:
     return f"arrayPushBack(arrayWithConstant(reached - 1, 0), count() * (reopened{is_eligible}))"
 
 
-def event_figures(name: str, count: str) -> str:
+def event_figures(plan: Plan, name: str, count: str) -> str:
     """Return the figures of a cohort without entries. name: name of the figure for `count`."""
+    ages = "sumMapIf([toUInt64(0)], [toUInt64(0)], 0) AS waiting_ages"
     return f"""
            CAST([], 'Array(UInt64)') AS counted, {quality_list({name: count})} AS quality,
-           {median_state("ts", "0")} AS completion"""
+           {median_state("ts", "0")} AS completion{", " + ages if plan.params.ages_ms else ""}"""
 
 
 def _joined(lists: Sequence[str]) -> str:

@@ -45,6 +45,14 @@ class Entries(StrEnum):
     EVERY_IN_PERIOD = "everyInPeriod"
 
 
+class Excluded(StrEnum):
+    """How excluded units count: with their own outcome, not at all, or at their step."""
+
+    OWN_OUTCOME = "ownOutcome"
+    GONE = "gone"
+    AT_STEP = "atStep"
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """Rules that count units.
@@ -52,7 +60,8 @@ class Rules:
     tick_ms: times are rounded down to a multiple of it. one_of_kind: whether only one of a unit's
     events counts if they have the same time and match the same rows. modes: modes of the engine's
     function `windowFunnel`, which counts then; None for a fold. greedy: the fold that counts then;
-    None for ours.
+    None for ours. by_tries: whether the fold of `_by_tries` counts. excluded: how units count that
+    an event excludes.
     """
 
     definition: Definition
@@ -61,6 +70,8 @@ class Rules:
     one_of_kind: bool = False
     modes: tuple[str, ...] | None = None
     greedy: "Greedy | None" = None
+    by_tries: bool = False
+    excluded: Excluded = Excluded.OWN_OUTCOME
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,14 +148,24 @@ def _counted(plan: Plan, rules: Rules) -> str:
     if rules.modes is not None:
         return _by_function(plan, rules.modes)
     if rules.greedy is not None:
-        return _by_greedy_fold(plan, rules.greedy)
+        return _by_greedy_fold(plan, rules.greedy, rules.excluded)
+    if rules.by_tries:
+        return _by_tries(plan)
     strategy = Strategy.AUTO if plan.subset.units is None else Strategy.GENERAL
     relations = counted_units(plan, strategy)
     if rules.one_of_kind:
         relations["matched"] = f"SELECT * FROM ({relations['matched']}) LIMIT 1 BY unit, ts, mask"
-    result = f"toUInt8(reached + {EXCLUDED} * (excluded_after >= 0))"
+    result = _result("reached", "excluded_after >= 0", rules.excluded)
     tail = f"SELECT unit, {result} AS result FROM counted"
     return with_relations(relations, tail, ("chains",))
+
+
+def _result(reached: str, is_excluded: str, excluded: Excluded) -> str:
+    return {
+        Excluded.OWN_OUTCOME: f"toUInt8({reached} + {EXCLUDED} * ({is_excluded}))",
+        Excluded.GONE: f"toUInt8(if({is_excluded}, 0, {reached}))",
+        Excluded.AT_STEP: f"toUInt8({reached})",
+    }[excluded]
 
 
 def _events_of_units(plan: Plan, *, matching: bool = True) -> tuple[dict[str, str], str]:
@@ -176,7 +197,7 @@ def _by_function(plan: Plan, modes: Sequence[str]) -> str:
     return with_relations(relations, tail)
 
 
-def _by_greedy_fold(plan: Plan, greedy: Greedy) -> str:
+def _by_greedy_fold(plan: Plan, greedy: Greedy, excluded: Excluded) -> str:
     relations, events = _events_of_units(plan)
     fields = {"ts": "Int64", "seq": "UInt64", "event_id": "String", "mask": plan.mask_type}
     if plan.has_entry_filters:
@@ -200,21 +221,35 @@ def _by_greedy_fold(plan: Plan, greedy: Greedy) -> str:
             f"x.seq >= least_{k - 1}",
         ]
         next_number = f"if(event_{k}.seq = {UNUSABLE}, least_{k - 1}, event_{k}.seq + 1)"
-        folded = f"""
-        SELECT *, {next_number} AS least_{k}
-        FROM (SELECT *, arrayFirst(x -> {" AND ".join(conditions)}, history) AS event_{k}
+        first = f"arrayFirst(x -> {' AND '.join(conditions)}, history)"
+        folded = f"SELECT *, {first} AS event_{k}, toInt64(0) AS stop_{k} FROM ({folded})"
+        if exclusion := plan.exclusions[k - 2]:
+            conditions[1] = plan.overlaps("x.mask", exclusion)
+            conditions[3] = f"x.ts > event_{k - 1}.ts"
+            stop = f"arrayFirst(x -> {' AND '.join(conditions[:4])}, history)"
+            is_stop = "stop.ts != 0 AND (next.ts = 0 OR stop.ts < next.ts)"
+            folded = f"""
+        SELECT * EXCEPT (next, stop), if({is_stop}, stop.ts, 0) AS stop_{k},
+               if({is_stop}, CAST((0, 0, '', 0{", 0" * plan.has_entry_filters}), '{event}'),
+                  next) AS event_{k}
+        FROM (SELECT * EXCEPT (event_{k}, stop_{k}), event_{k} AS next, {stop} AS stop
               FROM ({folded}))"""
+        folded = f"SELECT *, {next_number} AS least_{k} FROM ({folded})"
     n = len(plan.steps)
     reached = " + ".join(f"(event_{k}.ts != 0)" for k in range(1, n + 1))
+    stops = " + ".join(f"stop_{k}" for k in range(2, n + 1))
     folded = f"""
-        SELECT unit, entry_ts, event_1.event_id AS entry_id, toUInt8({reached}) AS reached,
-               if(event_{n}.ts = 0, window_end, greatest(event_{n}.ts, entry_ts)) AS end_ts
+        SELECT unit, entry_ts, event_1.event_id AS entry_id, {stops} AS stop_ts,
+               {_result(reached, "stop_ts != 0", excluded)} AS reached,
+               multiIf(stop_ts != 0, stop_ts, event_{n}.ts = 0, window_end,
+                       greatest(event_{n}.ts, entry_ts)) AS end_ts
         FROM ({folded}) WHERE entry_ts != 0"""
     if greedy.entries is Entries.FIRST_EVER:
         folded = f"SELECT * FROM ({folded}) WHERE {plan.in_period('entry_ts')}"
     if greedy.entries in (Entries.EVERY, Entries.EVERY_IN_PERIOD):
         return with_relations(relations, _runs(plan, folded))
-    tail = f"SELECT unit, max(reached) AS result FROM ({folded}) GROUP BY unit"
+    furthest = f"argMax(reached, (reached % {EXCLUDED}, reached < {EXCLUDED}))"
+    tail = f"SELECT unit, {furthest} AS result FROM ({folded}) GROUP BY unit"
     return with_relations(relations, tail)
 
 
@@ -256,3 +291,63 @@ def _runs(plan: Plan, folded: str) -> str:
                        arraySort(groupArray((entry_ts, entry_id, end_ts, reached))) AS found
                 FROM ({folded}) GROUP BY unit))
         WHERE {plan.in_period("run.1")}"""
+
+
+def _by_tries(plan: Plan) -> str:
+    """Count as PostHog does, with exclusions.
+
+    Each step keeps the time at which its latest try entered. An exclusion marks the try that waits
+    at its step, and no step follows a marked one. The unit is gone if its furthest try is marked;
+    a later one that gets as far replaces it. Where different events have equal times, exclusions
+    are not looked at, and the others are read in the order of the steps.
+    """
+    relations, events = _events_of_units(plan)
+    n = len(plan.steps)
+    since = plan.in_period("ts") + plan.may_enter()
+    reads = [f"if({plan.overlaps('mask', plan.entry_bits)} AND {since}, [1], [])"]
+    for k, (step, exclusion) in enumerate(zip(plan.steps[1:], plan.exclusions, strict=True), 2):
+        reads.append(f"if({plan.overlaps('mask', step.all)}, [{k}], [])")
+        if exclusion:
+            reads.append(f"if({plan.overlaps('mask', exclusion)}, [-{k}], [])")
+    is_read = "1"
+    if plan.params.start_ms is not None:
+        is_read = f"ts >= {plan.binder.bind('Int64', plan.params.start_ms)}"
+    histories = f"""
+        SELECT unit, arraySort(groupArray(
+                   (ts, CAST(arrayConcat({", ".join(reads)}), 'Array(Int16)')))) AS history
+        FROM {events} WHERE unit != 0 AND {is_read} GROUP BY unit"""
+    together = "arraySplit((x, change) -> change != 0, history, arrayDifference(history.1))"
+    alike = "arrayFlatten(arrayMap(x -> arrayReverse(x.2), run))"
+    mixed = "arraySort(arrayFilter(k -> k > 0, arrayFlatten(run.2)))"
+    of_run = f"if(arrayUniq(run.2) = 1, {alike}, {mixed})"
+    inputs = f"""
+        SELECT unit, arrayFlatten(arrayMap(run -> arrayMap(k -> (run[1].1, k), {of_run}),
+                                           {together})) AS reads
+        FROM ({histories})"""
+    before = "greatest(j - 1, 1)"
+    entered, marked = f"if(j = 1, ts, s.at[{before}])", f"(j > 1 AND s.marked[{before}])"
+    window = plan.window_ms if plan.window_ms is not None else 2**62
+    is_next = f"""s.at[{n}] = 0 AND {entered} != 0 AND ts - {entered} <= {window}
+                  AND s.at[j] != {entered}"""
+    changed = "arrayMap((v, i) -> if(i = {0}, {1}, v), s.{2}, arrayEnumerate(s.{2}))"
+    leads = "j > s.furthest OR (j = s.furthest AND s.gone)"
+    done = f"""tuple(
+                   if({marked}, s.at, {changed.format("j", entered, "at")}),
+                   if({marked}, s.marked, {changed.format("j", "0", "marked")}),
+                   if({leads}, j, s.furthest), if({leads}, {marked}, s.gone),
+                   if({leads}, {entered}, s.since))"""
+    excludes = f"s.furthest = j - 1 AND ts - s.since <= {window}"
+    stopped = f"""tuple(s.at, {changed.format("j - 1", "1", "marked")}, s.furthest,
+                        s.gone OR ({excludes}), s.since)"""
+    same = "tuple(s.at, s.marked, s.furthest, s.gone, s.since)"
+    advance = f"if({is_next}, if(k > 0, {done}, if({marked}, {same}, {stopped})), {same})"
+    state = "Tuple(at Array(Int64), marked Array(UInt8), furthest Int16, gone UInt8, since Int64)"
+    none = f"arrayWithConstant({n}, 0)"
+    tail = f"""
+        SELECT unit, toUInt8(if(tries.gone, 0, tries.furthest)) AS result FROM (
+            SELECT unit, arrayFold((s, ts, k, j) -> CAST({advance}, '{state}'),
+                       reads.1, reads.2, arrayMap(k -> abs(k), reads.2),
+                       CAST(({none}, {none}, 0, 0, 0), '{state}')) AS tries
+            FROM ({inputs}))
+        WHERE result > 0"""
+    return with_relations(relations, tail)

@@ -430,4 +430,5 @@ def tallies(plan: Plan, layout: Layout) -> str:
     SELECT class, value, groupArrayIf(unit, class = {COMPLEX}) AS units,
            [{", ".join(counted)}] AS counted, {figures.quality_list(quality)} AS quality,
            {figures.median_state("done_ts - entry_ts", f"reached = {n}")} AS completion
+           {figures.waiting_ages(plan, f"class = {SIMPLE} AND waiting AND reached < {n}")}
     FROM chains GROUP BY class, value"""

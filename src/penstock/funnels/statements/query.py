@@ -79,6 +79,8 @@ class QueryParams:
     to count only settled units. members: the visitors of each saved cohort that the funnel reads
     (`sources.member_texts`). reads_all_traits: whether the rows depend on traits that the
     definition does not name. known: read only what was stored at an earlier time; None for all.
+    ages_ms: starts of the parts of age by which to count pending units as well, 0 first; none to
+    leave that out.
     """
 
     website_ids: tuple[WebsiteId, ...]
@@ -95,6 +97,7 @@ class QueryParams:
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     reads_all_traits: bool = False
     known: Known | None = None
+    ages_ms: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

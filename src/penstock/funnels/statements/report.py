@@ -87,7 +87,7 @@ def _simple_cohorts(plan: Plan) -> str:
         keys = f"arrayResize(entry_values.keys, {plan.breadth})"
         join = "LEFT ANY JOIN entry_values ON tallies.value = entry_values.value"
     return f"""
-    SELECT {keys} AS keys, {figures.COLUMNS}
+    SELECT {keys} AS keys, {figures.columns(plan)}
     FROM tallies {join} WHERE class IN ({SIMPLE}, {UNITLESS})"""
 
 
@@ -98,7 +98,7 @@ def _events_outside(plan: Plan, counted_as: str, events: str, count: str = "coun
     count. events: a relation and its condition.
     """
     return f"""
-    SELECT {_zeros(plan.breadth)} AS keys, {figures.event_figures(counted_as, count)}
+    SELECT {_zeros(plan.breadth)} AS keys, {figures.event_figures(plan, counted_as, count)}
     FROM {events}"""
 
 
@@ -116,11 +116,12 @@ def _grouped(plan: Plan, parts: Sequence[str]) -> str:
 
     Units of one cohort may come from both folds.
     """
-    rows = " UNION ALL ".join(f"SELECT keys, {figures.COLUMNS} FROM {part}" for part in parts)
+    columns = figures.columns(plan)
+    rows = " UNION ALL ".join(f"SELECT keys, {columns} FROM {part}" for part in parts)
     if not plan.breadth:
         return f"""
     SELECT sumForEach(counted) AS counted, sumForEach(quality) AS quality,
-           quantileExactInclusiveMerge(0.5)(completion) AS median_ms
+           quantileExactInclusiveMerge(0.5)(completion) AS median_ms{figures.sum_of_ages(plan)}
     FROM ({rows})"""
     selected = in_cohort_filter(plan)
     return f"""
@@ -128,6 +129,7 @@ def _grouped(plan: Plan, parts: Sequence[str]) -> str:
            sumForEachIf(counted, {selected}) AS counted, sumForEach(quality) AS quality,
            sumForEach(arrayMap(key -> if(key = 0, {figures.ENTERED}, 0), keys)) AS missing,
            quantileExactInclusiveMergeIf(0.5)(completion, {selected}) AS median_ms
+           {figures.sum_of_ages(plan, selected)}
     FROM ({rows}) GROUP BY GROUPING SETS ((keys), ())"""
 
 
@@ -137,7 +139,7 @@ def _ranked(plan: Plan) -> str:
     Cohorts are sorted by the figure that the parameters select, then by `entered`, then by value
     with missing values last.
     """
-    columns = f"median_ms, {figures.LISTS}"
+    columns = f"median_ms, {figures.LISTS}{', waiting_ages' if plan.params.ages_ms else ''}"
     if not plan.breadth:
         return f"""
     SELECT 1 AS is_total, CAST([], 'Array(String)') AS texts, {columns}, 1 AS rank,

@@ -12,6 +12,7 @@ from penstock.funnels.statements.cohorts import in_cohort_filter, texts_join
 from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.drivers import EventCondition, units_by_event
 from penstock.funnels.statements.events import matched_events
+from penstock.funnels.statements.figures import waiting_ages
 from penstock.funnels.statements.query import (
     LARGEST_NUMBER,
     DataProfile,
@@ -302,8 +303,8 @@ def trend(
 
     Columns: bucket (its start), first_ms and last_ms (times of its first and last entry), entered,
     completed, pending, early (completed units whose window is open), excluded, reopened
-    (dropped-off units that are open), reopened_excluded (excluded units that are open), median_ms.
-    Buckets without entries are omitted.
+    (dropped-off units that are open), reopened_excluded (excluded units that are open), median_ms,
+    and `waiting_ages` if the parameters have ages. Buckets without entries are omitted.
     """
     plan = counted.plan
     n = len(plan.steps)
@@ -335,6 +336,7 @@ def trend(
                countIf(open AND {dropped_off}) AS reopened,
                countIf(open AND {_outcome(plan, Outcome.EXCLUDED, n)}) AS reopened_excluded,
                quantileExactInclusiveIf(0.5)(done_ts - entry_ts, reached = {n}) AS median_ms
+               {waiting_ages(plan, _outcome(plan, Outcome.PENDING, n))}
         FROM counted WHERE {in_cohort_filter(plan)} GROUP BY bucket ORDER BY bucket""")
 
 

@@ -244,7 +244,9 @@ class TracedThereRecord(UnitThereRecord):
     """A unit by the rules of another tool, with the decision on each of its events."""
 
     events: list[DecisionThereRecord] | None
-    """null for modes of windowFunnel that only the engine's function knows."""
+    """null for modes of windowFunnel that only the engine's function knows, and for exclusions of
+    PostHog and Mixpanel.
+    """
 
 
 class TraceQuery(AdHocQuery, LikeQuery):

@@ -32,6 +32,7 @@ from penstock.funnels.statements.other_tools import Rules
 from penstock.funnels.units.attempt_names import read_attempt_name
 from penstock.funnels.units.explanation import Explanation
 from penstock.funnels.units.other_tools import explain_greedy, rows_by_rules
+from penstock.funnels.units.path import Decision
 from penstock.funnels.units.run_names import read_run_name
 from penstock.funnels.units.schema import (
     DecisionThereRecord,
@@ -121,10 +122,16 @@ def trace_there(
     """Return a unit and the decisions on its events by the rules of another tool."""
     decisions: dict[str, Explanation] | None = None
     rules = rules_of(comparison, comparison.switches)
-    if rules is not None and rules.greedy is not None:
-        events = [matched_event(context.definition, row) for row in traced.rows]
-        decisions = explain_greedy(rules, events)
-    elif rules is not None and rules.modes is None:
+    if rules is None or rules.by_tries or (rules.greedy and rules.definition.excludes):
+        decisions = None
+    elif rules.greedy is not None:
+        events = [
+            matched_event(context.definition, row)
+            for row in traced.rows
+            if traced.decisions[row["event_id"]].decision is not Decision.UNVERIFIED_PROVIDER
+        ]
+        decisions = {**traced.decisions, **explain_greedy(rules, events)}
+    elif rules.modes is None:
         other = replace(context, definition=rules.definition, params=rules.params)
         there, _ = _UnitReader(runner, other).unit(traced.name, selector, choose_run, rules=rules)
         decisions = dict(there.decisions)

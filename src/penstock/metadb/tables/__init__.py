@@ -14,6 +14,7 @@ from penstock.metadb.tables.base import *
 from penstock.metadb.tables.cohorts import *
 from penstock.metadb.tables.definitions import *
 from penstock.metadb.tables.digests import *
+from penstock.metadb.tables.forecasts import *
 from penstock.metadb.tables.identity import *
 from penstock.metadb.tables.intake import *
 from penstock.metadb.tables.managed_links import *

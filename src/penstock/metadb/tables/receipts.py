@@ -10,7 +10,9 @@ receipts = Table(
     Column("id", Text, primary_key=True),
     workspace_id(),
     required("funnel_id", Text, comment="the funnel may have been deleted since"),
-    required("question", Text, comment="hash of the funnel, the website, the period and the rest"),
+    required(
+        "question", Text, comment="hash of the funnel, its revision and what was selected of it"
+    ),
     required("name", Text),
     required("created_at", BigInteger),
     required("created_by", Text, comment="e-mail address of the member, or name of the key"),
@@ -18,7 +20,8 @@ receipts = Table(
     required("key_id", Text, comment="of the key that signed it"),
     required("signature", Text),
     Index(None, "workspace_id", "created_at"),
-    Index(None, "funnel_id", "question"),
+    Index(None, "funnel_id", "created_at"),
+    Index(None, "question"),
 )
 
 receipt_keys = Table(

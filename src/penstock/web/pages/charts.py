@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from penstock.base.clock import parse_time
+from penstock.funnels.shown_forecasts import ShownForecast
 from penstock.funnels.trends import TrendBucketRecord
 
 Series = dict[str, Any]
@@ -51,6 +52,18 @@ def rates(
         "least": [*before, *(final and final.lower for final in finals)],
         "most": [*before, *(final and final.upper for final in finals)],
     }
+
+
+def forecast_series(forecasts: Sequence[ShownForecast | None]) -> list[Series]:
+    """Return a line of forecasts with a band of their intervals, if there is any forecast."""
+    if not any(forecasts):
+        return []
+    parts = {"values": "rate", "least": "low", "most": "high"}
+    lines = {
+        name: [each and getattr(each, field) for each in forecasts] for name, field in parts.items()
+    }
+    look = {"style": "percent", "colour": "series-1", "line": "dashed"}
+    return [{"label": "Forecast", **lines, **look}]
 
 
 def earlier_rates(buckets: Sequence[TrendBucketRecord], label: str) -> Series:

@@ -237,9 +237,10 @@ function keyOf(series, index, isHidden) {
 }
 
 function valueOf({ values, least, most, style }, at) {
-  if (values[at] !== null) return formatNumber(values[at], style);
-  if (!most || most[at] === null) return null;
-  return `${formatNumber(least[at], style)} to ${formatNumber(most[at], style)}`;
+  const value = values[at] === null ? null : formatNumber(values[at], style);
+  if (!most || most[at] === null || least[at] === most[at]) return value;
+  const range = `${formatNumber(least[at], style)} to ${formatNumber(most[at], style)}`;
+  return value === null ? range : `${value} (${range})`;
 }
 
 // Shows the values of the time that is nearest to the pointer, beside it.

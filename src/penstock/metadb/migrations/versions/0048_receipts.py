@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0048"
-down_revision = "0046"
+down_revision = "0047"
 branch_labels = None
 depends_on = None
 
@@ -25,7 +25,7 @@ def upgrade() -> None:
             "question",
             sa.Text,
             nullable=False,
-            comment="hash of the funnel, the website, the period and the rest",
+            comment="hash of the funnel, its revision and what was selected of it",
         ),
         sa.Column("name", sa.Text, nullable=False),
         sa.Column("created_at", sa.BigInteger, nullable=False),
@@ -48,7 +48,8 @@ def upgrade() -> None:
     op.create_index(
         "ix_receipts_workspace_id_created_at", "receipts", ["workspace_id", "created_at"]
     )
-    op.create_index("ix_receipts_funnel_id_question", "receipts", ["funnel_id", "question"])
+    op.create_index("ix_receipts_funnel_id_created_at", "receipts", ["funnel_id", "created_at"])
+    op.create_index("ix_receipts_question", "receipts", ["question"])
     op.create_table(
         "receipt_keys",
         sa.Column("id", sa.Text, nullable=False),

@@ -65,7 +65,8 @@ class _Names(NamedTuple):
                 parameters = condition.get("parameters", {})
                 funnel = self.funnels.get(condition["funnelId"], "A deleted funnel")
                 level = condition.get("level")
-                limit = "unusual" if level is None else f"{condition['when']} {level_words(level)}"
+                when = condition["when"].replace("_", " ")
+                limit = "unusual" if level is None else f"{when} {level_words(level)}"
                 part = ", part of the entries" if {*parameters} & {*_SELECTING} else ""
                 steps = ""
                 if "fromStep" in parameters:

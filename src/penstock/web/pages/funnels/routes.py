@@ -9,6 +9,7 @@ from penstock.base.errors import Conflict, Unavailable
 from penstock.events.imports.dry_runs.service import DryRunService
 from penstock.events.imports.service import ImportService
 from penstock.funnels.definitions.schema import FunnelRecord, SavedDefinition
+from penstock.funnels.forecasts.service import forecasts_of
 from penstock.funnels.internal_traffic.service import InternalTrafficService
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.schema import AdHocQuery
@@ -18,6 +19,7 @@ from penstock.funnels.saved.rows import MAX_ROWS, MAX_STEPS
 from penstock.funnels.saved.schema import MAX_BREAKDOWNS
 from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.segments.service import SavedSegmentService
+from penstock.funnels.shown_forecasts import shown_forecast
 from penstock.funnels.shown_rates import final_from_ms, shown_rate
 from penstock.funnels.trends import TrendQuery, read_trend
 from penstock.web.page_routes import page, slow_page
@@ -81,7 +83,8 @@ def _figures(view: View, runner: FunnelQueryRunner, funnel: FunnelRecord) -> dic
     context = runner.prepare_saved(
         view.workspace_id, funnel.id, ResultsQuery.model_validate(selection)
     )
-    report = report_of(runner, context)
+    forecasts = forecasts_of(runner, context, can_make=False)
+    report = report_of(runner, context, forecasts)
     total = report.aggregate
     query = TrendQuery.model_validate(selection | {"timezone": page.timezone})
     trend = read_trend(runner, context, query)
@@ -90,6 +93,7 @@ def _figures(view: View, runner: FunnelQueryRunner, funnel: FunnelRecord) -> dic
     return {
         "entered": total.entered,
         "rate": rate,
+        "forecast": shown_forecast(report.forecast),
         "final_from_ms": final_from_ms(runner, context, rate),
         "impossible": why_impossible(runner, context, funnel.definition, report),
         "interval": trend.interval,

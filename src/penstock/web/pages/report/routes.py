@@ -23,12 +23,13 @@ from penstock.web.pages.report.panels.cohorts import cohorts
 from penstock.web.pages.report.panels.compare import compare
 from penstock.web.pages.report.panels.context import Panel, ReportContext, answer_to
 from penstock.web.pages.report.panels.drivers import what_differs
+from penstock.web.pages.report.panels.forecasts import earlier_forecasts, forecast
 from penstock.web.pages.report.panels.other_tools import other_tools
 from penstock.web.pages.report.panels.outcomes import build_of
 from penstock.web.pages.report.panels.overview import overview
 from penstock.web.pages.report.panels.quality import count_problems, quality
 from penstock.web.pages.report.panels.times import times
-from penstock.web.pages.report.panels.trend import trend
+from penstock.web.pages.report.panels.trend import trend, trend_with_forecasts
 from penstock.web.pages.report.panels.verdict import verdict
 from penstock.web.pages.schema import ReportPageQuery
 from penstock.web.view import View
@@ -37,13 +38,14 @@ from penstock.web.view import View
 class Tab(NamedTuple):
     """A tab below the bars of a report.
 
-    panel: loads the data for the tab's template. needs_cohorts: whether only a funnel with
-    breakdown properties has the tab.
+    panel: loads the data for the tab's template. needs_cohorts, needs_window: whether only a funnel
+    with breakdown properties, or with a conversion window, has the tab.
     """
 
     text: str
     panel: Panel
     needs_cohorts: bool = False
+    needs_window: bool = False
 
 
 TABS: Mapping[str, Tab] = {
@@ -54,6 +56,7 @@ TABS: Mapping[str, Tab] = {
     "next": Tab("What came next", answer_to(NEXT)),
     "drivers": Tab("What differs", what_differs),
     "flows": Tab("Flows", answer_to(FLOWS)),
+    "forecasts": Tab("Forecasts", earlier_forecasts, needs_window=True),
     "quality": Tab("Data quality", quality),
     "otherTools": Tab("Other tools", other_tools),
 }
@@ -82,7 +85,8 @@ def report(
     tabs = {
         show: tab.text
         for show, tab in TABS.items()
-        if page.definition.breakdown_properties or not tab.needs_cohorts
+        if (page.definition.breakdown_properties or not tab.needs_cohorts)
+        and (page.has_window or not tab.needs_window)
     }
     show = query.show if query.show in tabs else next(iter(tabs))
     only_cached = view.requested_part is None
@@ -92,10 +96,13 @@ def report(
         "detail": partial(_detail, context, TABS[show]),
         "verdict": partial(verdict, context),
         "audience": partial(audience, context),
+        "forecast": partial(forecast, context),
     }
+    if show == "trend":
+        loads["bands"] = partial(trend_with_forecasts, context)
     # Without a time zone in the address, the browser loads the parts using its own time zone.
     in_page = "timezone" in view.request.query_params
-    parts: dict[str, Any] = {**load_parts(view, loads, in_page=in_page)}
+    parts: dict[str, Any] = {"bands": None, **load_parts(view, loads, in_page=in_page)}
     return view.render(
         "report/report.html",
         parts=tuple(loads),

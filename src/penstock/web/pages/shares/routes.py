@@ -10,6 +10,7 @@ from penstock.base.clock import iso
 from penstock.base.errors import NotFound, PenstockError, Unavailable
 from penstock.base.paging import Listing
 from penstock.funnels.results.schema import ReportQuery
+from penstock.funnels.shown_forecasts import shown_forecast
 from penstock.funnels.shown_rates import shown_rate
 from penstock.http.problems import on_penstock_error
 from penstock.http.requests import AnyRequest, is_prefetch
@@ -78,6 +79,7 @@ def _page(request: AnyRequest, report: SharedReportRecord) -> Response[bytes]:
         "report": report,
         "bars": bars_of(report),
         "rate": rate_of(report),
+        "forecast": shown_forecast(report.forecast),
         "period": period_words_of(report),
         "cohorts": report.cohorts[:_MAX_ROWS],
         "cohort_rate": partial(shown_rate, has_window=report.has_window),

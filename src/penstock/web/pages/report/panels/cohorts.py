@@ -3,7 +3,7 @@
 from typing import Any
 
 from penstock.base.paging import Listing, Page
-from penstock.funnels.questions import RESULTS
+from penstock.funnels.shown_forecasts import shown_forecast
 from penstock.web.pages.report.panels.context import ReportContext
 from penstock.web.pages.report.panels.periods import compared
 from penstock.web.pages.report.panels.segments import key_of, segments
@@ -14,7 +14,7 @@ def cohorts(context: ReportContext) -> dict[str, Any]:
     that can have them; empty if there are no such bars.
     """
     query = context.query
-    report = context.report
+    searched = None
     if query.search:  # The bars and all other panels show all cohorts.
         searched = context.prepare(
             page=query.page,
@@ -23,7 +23,7 @@ def cohorts(context: ReportContext) -> dict[str, Any]:
             order=query.order,
             search=query.search,
         )
-        report = context.ask(RESULTS, {}, searched)
+    report = context.forecast_report(searched)
     page = Page(query.page, query.page_size)
     colours = {}
     if len(context.largest_cohorts) > 1:
@@ -36,4 +36,5 @@ def cohorts(context: ReportContext) -> dict[str, Any]:
         "compared": compared(context),
         "colours": colours,
         "key_of": key_of,
+        "forecasts": [shown_forecast(cohort.forecast) for cohort in report.cohorts.data],
     }

@@ -9,13 +9,16 @@ from pydantic import BaseModel
 
 from penstock.annotations.service import AnnotationService
 from penstock.base.paging import MAX_PAGE_SIZE
+from penstock.funnels.forecasts.schema import NoForecast
 from penstock.funnels.outcomes.service import OutcomeService
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.resolve import ReadFunnel
 from penstock.funnels.queries.schema import PeriodQuery
+from penstock.funnels.queries.single_flight_cache import NotCached
 from penstock.funnels.questions import RESULTS, FunnelQuestion
 from penstock.funnels.results.schema import CohortRecord, ResultsQuery, ResultsRecord
+from penstock.funnels.shown_forecasts import lacks
 from penstock.funnels.statements.flows import Where
 from penstock.web.pages.funnel_page import FunnelPage
 from penstock.web.pages.schema import ReportPageQuery
@@ -49,6 +52,17 @@ class ReportContext:
         if self._report is None:
             self._report = self.ask(RESULTS, {})
         return self._report
+
+    def forecast_report(self, prepared: QueryContext | None = None) -> ResultsRecord:
+        """Return results with forecasts. If they have to be made first, the page itself does not
+        wait for that.
+
+        prepared: see `ask`.
+        """
+        report = self.ask(RESULTS, {"forecast": "true"}, prepared)
+        if self.only_cached and lacks(report.forecast, NoForecast.NOT_READY):
+            raise NotCached
+        return report
 
     @property
     def shared_query(self) -> QueryContext:

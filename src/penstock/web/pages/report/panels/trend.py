@@ -5,19 +5,32 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.base.calendar import Interval, local_time
+from penstock.base.errors import PenstockError
 from penstock.base.rates import rate
+from penstock.funnels.forecasts.schema import NoForecast
+from penstock.funnels.queries.single_flight_cache import NotCached
 from penstock.funnels.questions import TREND
+from penstock.funnels.shown_forecasts import lacks, shown_forecast
 from penstock.funnels.trends import TrendBucketRecord, TrendRecord
-from penstock.web.pages.charts import Series, chart, counts, earlier_rates, rates
+from penstock.web.pages.charts import (
+    Series,
+    chart,
+    counts,
+    earlier_rates,
+    forecast_series,
+    rates,
+)
 from penstock.web.pages.report.panels.annotations import annotations_of, with_marks
 from penstock.web.pages.report.panels.context import ReportContext
 from penstock.web.pages.report.panels.periods import compared
 from penstock.web.pages.report.panels.segments import segments
 
 
-def trend(context: ReportContext) -> dict[str, Any]:
+def trend(context: ReportContext, *, has_forecasts: bool = False) -> dict[str, Any]:
     """Return the trend. chart: the input for `static/charts.js`. pair: see `_pair`. today: the day
     for a new annotation.
+
+    has_forecasts: whether to forecast the rates of open buckets, which may take long.
     """
     query = context.query
     more = context.chosen(TREND)
@@ -26,7 +39,16 @@ def trend(context: ReportContext) -> dict[str, Any]:
     pair = _pair(context)
     if pair is not None:
         more |= {"fromStep": pair[0], "toStep": pair[1]}
+    may_forecast = query.measure == "rate" and pair is None and context.page.has_window
+    has_forecasts = has_forecasts and may_forecast
+    if has_forecasts:
+        more["forecast"] = "true"
     trend = context.ask(TREND, more)
+    if context.only_cached and any(
+        lacks(bucket.forecast, NoForecast.NOT_READY) for bucket in trend.data
+    ):
+        raise NotCached
+    forecasts = [shown_forecast(bucket.forecast) for bucket in trend.data]
     if query.measure in ("cohorts", "loss"):
         series = _cohorts(context, more, trend.data)
     elif query.measure == "counts":
@@ -35,7 +57,7 @@ def trend(context: ReportContext) -> dict[str, Any]:
         label = f"Step {pair[0]} to {pair[1]}"
         series = [rates(trend.data, label, has_window=context.page.has_window)]
     else:
-        series = rate_series(context, trend)
+        series = [*rate_series(context, trend), *forecast_series(forecasts)]
     counted = context.page.noun().capitalize()
     y_axis = {"counts": counted, "loss": "Share of the loss"}.get(query.measure, "Conversion rate")
     axes = (f"{trend.interval.capitalize()} of entry", y_axis)
@@ -48,7 +70,18 @@ def trend(context: ReportContext) -> dict[str, Any]:
         "today": local_time(context.page.view.now_ms, query.zone).date().isoformat(),
         "more": more,
         "pair": pair,
+        "may_forecast": may_forecast and any(bucket.maturing for bucket in trend.data),
+        "has_forecasts": has_forecasts,
+        "forecasts": forecasts,
     }
+
+
+def trend_with_forecasts(context: ReportContext) -> dict[str, Any]:
+    """Return the trend with forecasts or, if they take too long, without them."""
+    try:
+        return trend(context, has_forecasts=True)
+    except PenstockError:
+        return {**trend(context), "may_forecast": False}
 
 
 def _pair(context: ReportContext) -> tuple[int, int] | None:

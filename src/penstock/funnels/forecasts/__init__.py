@@ -1,0 +1,1 @@
+"""Forecasts of open units: where a rate will settle, how sure that is, and how earlier ones did."""

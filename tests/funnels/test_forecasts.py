@@ -1,0 +1,229 @@
+"""The service's forecasts over HTTP, compared with those of the reference."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from penstock.base.clock import iso, parse_time
+from penstock.warehouse.client import Warehouse
+from tests.conftest import ShiftedClock
+from tests.funnels import seed
+from tests.funnels.forecast_sets import SETS, ForecastSet
+from tests.funnels.reference import Event, History
+from tests.funnels.reference.forecast import DAY_MS, Forecaster
+from tests.funnels.scenario import HOUR_S, Json, Scene
+
+BY_NAME = {each.name: each for each in SETS}
+TO_ROUNDING = 1e-4
+"""Rates are compared after they were rounded to four decimals."""
+
+
+OF_VISITORS = 0.005
+"""Of several entries of a visitor on one day, the service sees only the one that led furthest, also
+where a replay would have seen another one.
+"""
+
+
+def saved(scene: Scene, warehouse: Warehouse, example: ForecastSet) -> str:
+    """Store the events of a set and save its funnel. Returns the funnel's ID."""
+    website_id = scene.tenant.website_id
+    events = [
+        replace(event, website_id=website_id, scope_id=website_id, event_id=f"{website_id}{number}")
+        for number, event in enumerate(example.events)
+    ]
+    seed.store(warehouse, History(tuple(events)))
+    body = {"name": example.name, **example.definition}
+    answer = scene.client.post("/api/funnels", json=body)
+    assert answer.status_code == 201, answer.text
+    funnel_id: str = answer.json()["id"]
+    return funnel_id
+
+
+def parameters(example: ForecastSet, **more: Any) -> Json:
+    """The parameters of the set's question."""
+    return {
+        "startAt": example.start_ms,
+        "endAt": example.now_ms,
+        "asOf": example.now_ms,
+        "forecast": "true",
+        **more,
+    }
+
+
+def assert_equal(forecast: Json, expected: Json | None, within: float = TO_ROUNDING) -> None:
+    assert expected is not None
+    assert {name: forecast[name] for name in ("rate", "low", "high")} == {
+        name: pytest.approx(expected[name], abs=within) for name in ("rate", "low", "high")
+    }
+    assert forecast["completed"] == pytest.approx(expected["completed"], rel=within)
+    assert forecast["history"]["units"] == expected["history"]["units"]
+    assert forecast["replays"] == pytest.approx(expected["replays"], abs=400 * within)
+    assert forecast["meanError"] == pytest.approx(expected["meanError"], abs=100 * within)
+    assert forecast["heldShare"] == pytest.approx(expected["heldShare"], abs=10 * within)
+
+
+@pytest.mark.slow("the reference replays a set in plain Python")
+@pytest.mark.parametrize("name", ["few units", "steady", "exclusions", "demo"])
+def test_the_service_forecasts_as_the_reference(
+    scene: Scene, warehouse: Warehouse, name: str
+) -> None:
+    example = BY_NAME[name]
+    report = scene.results(saved(scene, warehouse, example), **parameters(example))
+    assert_equal(report["forecast"], example.forecaster().answer())
+
+
+def test_each_step_has_its_own_forecast(scene: Scene, warehouse: Warehouse) -> None:
+    example = BY_NAME["few units"]
+    report = scene.results(saved(scene, warehouse, example), **parameters(example))
+    first, second, third = report["aggregate"]["steps"]
+    of_second = replace(example.question(), step=2)
+    assert first["forecast"] is None
+    assert_equal(second["forecast"], Forecaster(example.courses, of_second).answer())
+    assert third["forecast"] == report["forecast"] == report["cohorts"]["data"][0]["forecast"]
+
+
+@pytest.mark.slow("the reference replays three questions in plain Python")
+def test_cohorts_have_forecasts_from_their_own_history(scene: Scene, warehouse: Warehouse) -> None:
+    example = BY_NAME["two populations"]
+    funnel_id = saved(scene, warehouse, example)
+    report = scene.results(funnel_id, **parameters(example))
+    assert_equal(report["forecast"], example.forecaster().answer())
+    for cohort in report["cohorts"]["data"]:
+        expected = example.forecaster([cohort["cohort"]["device"]]).answer()
+        assert_equal(cohort["forecast"], expected)
+        assert cohort["forecast"]["history"]["ofCohort"]
+        alone = scene.results(funnel_id, **parameters(example, cohort=cohort["cohort"]))
+        assert_equal(alone["forecast"], expected)
+
+
+def test_a_report_without_the_parameter_has_no_forecast(scene: Scene) -> None:
+    report = scene.results(scene.attempts("A", "B"))
+    assert "forecast" not in report
+    assert all("forecast" not in step for step in report["aggregate"]["steps"])
+
+
+def test_nothing_is_forecast_without_open_units(scene: Scene) -> None:
+    scene.story("0/A 10/B")
+    report = scene.results(scene.attempts("A", "B"), forecast="true")
+    assert report["forecast"] is None
+
+
+def test_too_little_history_is_said(scene: Scene, clock: ShiftedClock) -> None:
+    recent = Scene(scene.tenant, clock, ago_s=60)
+    recent.story("0/A")
+    report = scene.results(scene.attempts("A", "B"), forecast="true")
+    assert report["forecast"] == {"reason": "too_little_history"}
+    assert report["aggregate"]["finalRate"] == {"lower": 0, "upper": 1}
+
+
+def test_without_a_window_nothing_settles(scene: Scene) -> None:
+    scene.story("0/A")
+    report = scene.results(scene.funnel("A", "B", countingUnit="visitor"), forecast="true")
+    assert report["forecast"] == {"reason": "no_window"}
+
+
+@pytest.mark.slow("the reference replays each open bucket in plain Python")
+@pytest.mark.parametrize("name", ["steady", "exclusions"])
+def test_open_buckets_of_a_trend_have_forecasts(
+    scene: Scene, warehouse: Warehouse, name: str
+) -> None:
+    example = BY_NAME[name]
+    start_ms = example.now_ms - 9 * DAY_MS
+    period = parameters(example, startAt=start_ms, interval="day")
+    trend = scene.report(saved(scene, warehouse, example), "trend", **period)
+    settled, *_, third, second, last = trend["data"]
+    assert settled["forecast"] is None
+    for bucket in (third, second, last):
+        of_bucket = replace(
+            example.question(),
+            start_ms=max(parse_time(bucket["from"]), start_ms),
+            end_ms=min(parse_time(bucket["to"]), example.now_ms),
+            is_part=True,
+        )
+        expected = Forecaster(example.courses, of_bucket).answer()
+        assert (bucket["forecast"] is None) == (expected is None)
+        if expected is not None:
+            within = TO_ROUNDING if name == "steady" else OF_VISITORS
+            assert_equal(bucket["forecast"], expected, within)
+    assert last["forecast"]["rate"]
+
+
+def test_a_record_serves_later_requests_of_the_day(scene: Scene, warehouse: Warehouse) -> None:
+    """An hour later the history is the same, and open units are counted by their age then."""
+    example = BY_NAME["few units"]
+    funnel_id = saved(scene, warehouse, example)
+    first = scene.results(funnel_id, **parameters(example))["forecast"]
+    later = replace(example.question(), now_ms=example.now_ms + HOUR_S * 1000)
+    hour_later = parameters(example, asOf=later.now_ms)
+    forecast = scene.results(funnel_id, **hour_later)["forecast"]
+    assert forecast["history"] == first["history"]
+    assert (forecast["meanError"], forecast["replays"]) == (first["meanError"], first["replays"])
+    exact = Forecaster(example.courses, later).answer()
+    assert exact is not None
+    assert forecast["rate"] == pytest.approx(exact["rate"], abs=0.005)
+    day_later = parameters(example, asOf=example.now_ms + DAY_MS)
+    assert scene.results(funnel_id, **day_later)["forecast"]["history"] != first["history"]
+
+
+def test_earlier_forecasts_stand_beside_what_came_of_them(
+    scene: Scene, warehouse: Warehouse
+) -> None:
+    example = BY_NAME["few units"]
+    funnel_id = saved(scene, warehouse, example)
+    query = parameters(example)
+    del query["forecast"]
+    record = scene.report(funnel_id, "forecast/replays", **query)
+    forecaster = example.forecaster()
+    replays = forecaster.replays()
+    assert [each["days"] for each in record["data"]] == [each.days for each in replays]
+    for each, replay in zip(record["data"], replays, strict=True):
+        interval = forecaster.interval(replay.days)
+        assert (each["rate"], each["truth"]) == pytest.approx(
+            (replay.estimate.rate, replay.truth), abs=TO_ROUNDING
+        )
+        assert (each["low"], each["high"]) == (
+            (None, None) if interval is None else pytest.approx(interval, abs=TO_ROUNDING)
+        )
+        assert parse_time(each["at"]) == example.now_ms - each["days"] * DAY_MS
+    report = scene.results(funnel_id, **parameters(example))
+    for name in ("meanError", "heldShare"):
+        assert record[name] == report["forecast"][name]
+
+
+@pytest.mark.slow("replays two cohorts for three questions")
+def test_comparisons_forecast_what_the_report_does(scene: Scene, warehouse: Warehouse) -> None:
+    example = BY_NAME["two populations"]
+    funnel_id = saved(scene, warehouse, example)
+    query = parameters(example)
+    report = scene.results(funnel_id, **query)
+    compared = scene.report(funnel_id, "compare", property="device", **query)
+    assert [each["forecast"]["rate"] for each in compared["cohorts"]] == [
+        each["forecast"]["rate"] for each in report["cohorts"]["data"]
+    ]
+    before = {name: query[name] - 7 * DAY_MS for name in ("startAt", "endAt")}
+    earlier = {"compareStartAt": before["startAt"], "compareEndAt": before["endAt"]}
+    periods = scene.report(funnel_id, "periods", **query, **earlier)
+    assert periods["forecast"] == report["forecast"]
+
+
+def test_late_events_make_the_record_look_better(scene: Scene, warehouse: Warehouse) -> None:
+    example = BY_NAME["few units"]
+
+    def late() -> list[Event]:
+        return [
+            replace(event, fields={"received_at": iso(event.at_ms + 2 * HOUR_S * 1000)})
+            for event in example.events
+        ]
+
+    funnel_id = saved(scene, warehouse, replace(example, make=late))
+    assert scene.results(funnel_id, **parameters(example))["forecast"]["lateShare"] == 1
+
+
+def test_a_period_of_a_moment_has_a_bounded_history(scene: Scene, clock: ShiftedClock) -> None:
+    recent = Scene(scene.tenant, clock, ago_s=1)
+    recent.story("0/A", attempt=None)
+    window = {"value": 7, "unit": "day"}
+    funnel_id = scene.funnel("A", "B", countingUnit="visitor", conversionWindow=window)
+    report = scene.results(funnel_id, forecast="true")
+    assert report["forecast"] == {"reason": "too_little_history"}
