@@ -77,6 +77,6 @@ def test_a_migration_from_posthog_explains_the_gap(workspace: Tenant) -> None:
     assert counted["sentences"] == [
         "By PostHog's rules (November 2026) 7 of 10 visitors completed, here 6.",
         "2 count only there: equal times count in the order of the steps.",
-        "1 counts only here: they completed after 31 May 2024.",
+        "1 counts only here: it completed after 31 May 2024.",
         "8 = 7 by rules + 1 that rules do not explain (people, filters, missing events).",
     ]

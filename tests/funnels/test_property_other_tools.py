@@ -51,30 +51,51 @@ Unit = Sequence[tuple[int, str, int | None]]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A funnel over the events of several units."""
+    """A funnel over the events of several units.
+
+    rule: `excluded` for an exclusion row after step 1, `strict` or `any order`; empty for none.
+    """
 
     steps: Sequence[Sequence[str]]
     period_s: tuple[int, int] | None
     of_attempts: bool
     has_numbers: bool
     units: Sequence[Unit]
+    rule: str = ""
 
 
-events = st.builds(
-    lambda tens, offset, name, number: (max(0, 10_000 * tens + offset), name, number),
-    st.integers(0, 9),
-    st.sampled_from(OFFSETS_MS),
-    st.sampled_from("ABC"),
-    st.sampled_from(NUMBERS),
-)
+def events(names: str) -> st.SearchStrategy[tuple[int, str, int | None]]:
+    return st.builds(
+        lambda tens, offset, name, number: (max(0, 10_000 * tens + offset), name, number),
+        st.integers(0, 9),
+        st.sampled_from(OFFSETS_MS),
+        st.sampled_from(names),
+        st.sampled_from(NUMBERS),
+    )
+
+
 cases = st.builds(
     Case,
     st.sampled_from(STEPS),
     st.sampled_from([None, (20, 70), (0, 50)]),
     st.booleans(),
     st.booleans(),
-    st.lists(st.lists(events, min_size=1, max_size=7), min_size=VISITORS, max_size=VISITORS),
+    st.lists(st.lists(events("ABC"), min_size=1, max_size=7), min_size=VISITORS, max_size=VISITORS),
 )
+
+
+def cases_of(rule: str) -> st.SearchStrategy[Case]:
+    """Cases of a rule, whose units have no events with equal times."""
+    unit = st.lists(events("ABCX"), min_size=1, max_size=7, unique_by=lambda event: event[0])
+    return st.builds(
+        Case,
+        st.sampled_from(STEPS[:2]),
+        st.sampled_from([None, (20, 70), (0, 50)]),
+        st.booleans(),
+        st.just(False),
+        st.lists(unit, min_size=VISITORS, max_size=VISITORS),
+        st.just(rule),
+    )
 
 
 @dataclass
@@ -109,6 +130,8 @@ class Stage:
             "conversionWindow": {"value": WINDOW_S // 60, "unit": "minute"},
             "sequenceProperty": numbers,
         }
+        if case.rule == "any order":
+            definition["order"] = "any"
         if case.of_attempts:
             definition |= {"countingUnit": "attempt", "attemptProperty": "attempt"}
         rows = [
@@ -116,6 +139,10 @@ class Stage:
             | ({"or": [{"type": "Event", "value": other} for other in others]} if others else {})
             for first, *others in steps
         ]
+        if case.rule == "strict":
+            rows[1:] = [{**row, "strict": True} for row in rows[1:]]
+        if case.rule == "excluded":
+            rows.insert(1, {"type": "Event", "value": self.name("X"), "exclude": True})
         start_ms, end_ms = (
             (None, None)
             if case.period_s is None
@@ -126,6 +153,9 @@ class Stage:
             WINDOW_S * 1000,
             start_ms,
             end_ms,
+            excluded={1: [self.name("X")]} if case.rule == "excluded" else {},
+            strict=case.rule == "strict",
+            any_order=case.rule == "any order",
             of_attempts=case.of_attempts,
             has_numbers=case.has_numbers,
         )
@@ -166,6 +196,34 @@ def test_the_service_counts_like_the_second_program(scene: Scene, tool: str, mod
         assert_counts(report, question, ours, theirs)
         if not mode:
             assert_reasons(report["countLike"]["reasons"], question, units, tool, ours, theirs)
+
+    agree()
+
+
+@pytest.mark.slow("runs many random examples")
+@pytest.mark.parametrize(
+    ("tool", "rule"),
+    [
+        ("posthog", "excluded"),
+        ("posthog", "strict"),
+        ("posthog", "any order"),
+        ("mixpanel", "excluded"),
+    ],
+)
+def test_the_service_counts_a_rule_like_the_second_program(
+    scene: Scene, tool: str, rule: str
+) -> None:
+    stage = Stage(scene)
+
+    @example_settings(EXAMPLES, f"{tool} {rule}")
+    @given(case=cases_of(rule))
+    def agree(case: Case) -> None:
+        funnel, question, units = stage.perform(case)
+        period = {} if case.period_s is None else scene.period(*case.period_s)
+        report = scene.results(funnel, countLike=tool, **period)
+        ours = {who: own_result(question, own) or NOTHING for who, own in units.items()}
+        theirs = {who: TOOLS[tool](question, own) for who, own in units.items()}
+        assert_counts(report, question, ours, theirs)
 
     agree()
 
