@@ -78,6 +78,7 @@ class HealthService:
             missing_right=self._warehouse.missing_right,
             silence=self._warehouse.silence,
             clock_ahead_ms=self._clock_ahead_ms(),
+            cannot_write=self._database.is_full,
         )
 
     async def _result(self, name: str) -> Any:
