@@ -54,6 +54,7 @@ def test_the_pages_say_what_the_workspace_must_allow(
         html = html_of(workspace, page)
         assert "Webhooks send nothing. The workspace shares figures only" in without_tags(html)
         assert link_of(html, "Change what may be shared") == "/settings/workspace#sharing"
+    assert "New webhook" not in text_of(workspace, ALL)
     eventually(lambda: "On hold" in text_of(workspace, ALL))
     share(workspace, "units")
     for page in (ALL, f"{ALL}/new", f"{path}/edit"):
