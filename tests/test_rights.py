@@ -50,7 +50,7 @@ EXPORTS_OF_ALL = {
 """Operations that a viewer may not call although they only read. Source: docs/sharing.md."""
 ON_THEIR_WAY = {
     *("outbox", "shipments", "event_ledger", "event_counts", "losses"),
-    *("outcome_claims", "webhooks"),
+    *("outcome_claims", "webhooks", "alert_deliveries"),
 }
 """Tables that change in the background, for example while events are on their way to the warehouse.
 """

@@ -59,6 +59,7 @@ PAGES = (
     report("report-drivers", "show=drivers&step=1"),
     report("report-flows", "show=flows&of=visitor"),
     report("report-next", "show=next&step=1"),
+    report("report-forecasts", "show=forecasts"),
     report("report-quality", "show=quality"),
     report("report-other-tools", "show=otherTools&countLike=posthog&shown=61"),
     report(
@@ -138,6 +139,14 @@ PAGES = (
     ShownPage("settings-members", "/settings/members", dark=True),
     ShownPage("invited", "/signup", "/signup?invitation={invitation}", signed_in=False),
     ShownPage("settings-shares", "/settings/shares"),
+    ShownPage("settings-webhooks", "/settings/webhooks"),
+    ShownPage(
+        "webhook", "/settings/webhooks/{webhook_id}", "/settings/webhooks/{webhook}", dark=True
+    ),
+    ShownPage("webhook-new", "/settings/webhooks/new"),
+    ShownPage(
+        "webhook-edit", "/settings/webhooks/{webhook_id}/edit", "/settings/webhooks/{webhook}/edit"
+    ),
     ShownPage("settings-receipts", "/settings/receipts"),
     ShownPage("receipt", "/receipts/{receipt_id}", "/receipts/{receipt}", dark=True),
     ShownPage("settings-audit-log", "/settings/audit-log"),

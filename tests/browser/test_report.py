@@ -931,3 +931,18 @@ def test_on_a_small_screen_compared_figures_are_side_by_side(report):
         assert max(tops) - min(tops) <= 1
     assert_fits(report_page)
     assert_accessible(report_page)
+
+
+def test_forecasts_are_drawn_once_they_are_made(report, page):
+    report("period=7d&breakdown=&show=trend")
+    for whisker in page.locator(".whisker").all():
+        assert whisker.get_attribute("aria-label").startswith("Forecast: about ")
+    bar, point = (
+        page.locator(f"#step-4 {part}").first.bounding_box() for part in (".pending", "circle")
+    )
+    middle = point["x"] + point["width"] / 2
+    assert bar["x"] - 1 <= middle <= bar["x"] + bar["width"] + 1
+    expect(page.locator("#trend .chart-key", has_text="Forecast")).to_be_visible()
+    follow(page, page.locator("#forecast").get_by_role("link"))
+    expect(page.get_by_role("heading", name="How earlier forecasts did")).to_be_visible()
+    assert_fits(page)

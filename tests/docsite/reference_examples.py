@@ -205,6 +205,7 @@ def _use_funnels(recorder: Recorder, shop: Json) -> None:
     events = call("GET", trace, query=shop, unit="c-1", **ids)["events"]
     event = {**days, "eventId": events[0]["eventId"]}
     call("GET", "/api/funnels/{funnel_id}/explain", query=event, **ids)
+    call("GET", "/api/funnels/{funnel_id}/forecast/replays", query=days, **ids)
     by_plan, after_start = {**days, "property": "plan"}, {**days, "step": 1}
     call("GET", "/api/funnels/{funnel_id}/compare", query=by_plan, **ids)
     for part in ("next", "drivers"):
@@ -217,6 +218,7 @@ def _use_funnels(recorder: Recorder, shop: Json) -> None:
     call("GET", "/api/funnels/{funnel_id}/outcomes", **ids)
     call("DELETE", "/api/funnels/{funnel_id}/outcomes", **ids)
     call("POST", "/api/funnels/preview", {**days, **definition})
+    call("POST", "/api/funnels/attempt-keys", {**days, **definition})
     renamed = {**definition, "name": "Checkout to purchase"}
     call("PUT", "/api/funnels/{funnel_id}", renamed, **ids)
     call("GET", "/api/funnels/{funnel_id}/revisions", query={"pageSize": 1}, **ids)

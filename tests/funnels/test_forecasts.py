@@ -220,10 +220,18 @@ def test_late_events_make_the_record_look_better(scene: Scene, warehouse: Wareho
     assert scene.results(funnel_id, **parameters(example))["forecast"]["lateShare"] == 1
 
 
-def test_a_period_of_a_moment_has_a_bounded_history(scene: Scene, clock: ShiftedClock) -> None:
-    recent = Scene(scene.tenant, clock, ago_s=1)
-    recent.story("0/A", attempt=None)
-    window = {"value": 7, "unit": "day"}
-    funnel_id = scene.funnel("A", "B", countingUnit="visitor", conversionWindow=window)
-    report = scene.results(funnel_id, forecast="true")
-    assert report["forecast"] == {"reason": "too_little_history"}
+@pytest.mark.slow("asks about several periods")
+def test_periods_of_a_moment_have_a_bounded_history(scene: Scene, warehouse: Warehouse) -> None:
+    """The history of visitors has as many spans as fit into it: here billions."""
+    example = BY_NAME["few units"]
+    of_visitors = dict(example.definition) | {"countingUnit": "visitor"}
+    del of_visitors["attemptProperty"]
+    funnel_id = saved(scene, warehouse, replace(example, definition=of_visitors))
+    entered_ms = max(event.at_ms for event in example.events if event.name == "A")
+    moment = {"startAt": entered_ms, "endAt": entered_ms + 1}
+    for period in (moment, {"startAt": example.now_ms, "endAt": example.now_ms + DAY_MS}):
+        query = parameters(example, **period)
+        assert "forecast" in scene.results(funnel_id, **query)
+        assert "forecast" in scene.report(funnel_id, "trend", **query)["data"][0]
+        del query["forecast"]
+        assert "data" in scene.report(funnel_id, "forecast/replays", **query)

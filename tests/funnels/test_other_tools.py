@@ -26,6 +26,14 @@ STORIES: list[tuple[str, list[str | Json], str, Json, Json]] = [
     # number, rows, story, more of the definition, steps reached by tool and mode
     ("1", AB, "0/A 0/B", {}, {PH: 2, MP: 2, AM: 2, WF: 2, f"{WF}:strict_increase": 1}),
     ("2", AB, "0/B 0.03/A", {}, {PH: 1, MP: 2, AM: 2, MS: 1, WF: 1, f"{WF}:seconds": 2}),
+    ("2 in order", AB, "0/A 0.03/B", {}, {WF: 2, f"{WF}:seconds,strict_increase": 1}),
+    (
+        "14 twice",
+        AB,
+        "0/A 5/F 10/B",
+        {},
+        {f"{WF}:strict_order,strict_deduplication": 1, f"{WF}:strict_deduplication": 2},
+    ),
     ("3", AB, "0.2/B 1.7/A", {}, {PH: 1, MP: 2, AM: 1, WF: 1}),
     (
         "4",
@@ -229,6 +237,8 @@ def test_parameters_that_do_not_fit(scene: Scene) -> None:
         assert faults(scene.request(funnel, "results", **query), 400) == [f"{name} needs_tool"]
     unknown = scene.request(funnel, "results", countLike="posthog", mode="seconds")
     assert faults(unknown) == ["mode not_one_of"]
+    several = scene.request(funnel, "results", countLike="mixpanel", mode="uniques,totals")
+    assert faults(several) == ["mode not_one_of"]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.answers import body_of, faults
+from tests.events.deletions.conftest import finished
 from tests.funnels.scenario import DAY_S, step, where
 from tests.receipts.conftest import kinds
 from tests.records import create, ndjson, new_website, send_file
@@ -125,9 +126,27 @@ def test_a_deletion_is_named_and_nothing_is_counted_again(keeping, scene, clock)
     assert " that it counted are gone (deletion of " in first
     assert first.endswith(": 60.0% becomes 63.2%.")
     assert units == "1 visitor that it counted is gone."
-    assert last.startswith("Nothing is counted again ")
+    assert last == (
+        "Nothing is counted again without these changes, because what it counted is not stored as "
+        "it was."
+    )
     stored = str(keeping.file(receipt))
     assert "visitor-1" not in stored
+
+
+def test_retention_is_named_and_nothing_is_counted_again(keeping, scene, services, workspace):
+    receipt = keeping.keep()
+    address = f"/api/settings/websites/{workspace.website_id}"
+    workspace.client.patch(address, json={"eventRetentionDays": 18}).raise_for_status()
+    services.retention._step()
+    deletions = workspace.client.get("/api/deletions").json()["data"]
+    finished(workspace.client, deletions[0]["id"])
+    opened = keeping.open(receipt)
+    assert kinds(opened) == ["gone"]
+    assert "that it counted are gone (retention): " in opened["sentences"][0]
+    assert opened["gone"]["events"] > 0
+    assert opened["gone"]["units"] == receipt["figures"]["entered"] - opened["now"]["entered"] > 0
+    assert opened["recount"] is None
 
 
 def test_a_changed_definition_is_named_and_nothing_is_counted_again(keeping, scene):
@@ -137,7 +156,10 @@ def test_a_changed_definition_is_named_and_nothing_is_counted_again(keeping, sce
     keeping.client.put(f"/api/funnels/{keeping.funnel}", json=definition).raise_for_status()
     opened = keeping.open(receipt)
     assert kinds(opened) == ["definition"]
-    assert opened["changes"][0]["text"] == "the funnel's definition changed (revision 1, now 2)"
+    assert opened["sentences"] == [
+        "The funnel's definition changed (revision 1, now 2): 60.0% becomes 0.0%.",
+        "Nothing is counted again without these changes, because the definition changed.",
+    ]
     assert opened["now"]["completed"] == 0
     assert opened["recount"] is None
     pinned = keeping.keep(revision="1")
@@ -301,6 +323,18 @@ def test_a_receipt_is_made_as_a_job(keeping):
     eventually(lambda: keeping.client.get(path).json()["state"] == "done")
     receipt = keeping.client.get(f"{path}/result").json()
     assert keeping.open(receipt)["isUnchanged"]
+
+
+def test_a_receipt_that_is_cancelled_is_not_made(keeping, services):
+    services.receipts._wait_s = 600
+    form = {"funnelId": keeping.funnel, "parameters": keeping.period}
+    headers = {"Prefer": "respond-async"}
+    job = body_of(keeping.client.post("/api/receipts", json=form, headers=headers), 202)
+    path = f"/api/jobs/{job['id']}"
+    eventually(lambda: keeping.client.get(path).json()["state"] == "running")
+    keeping.client.delete(path).raise_for_status()
+    eventually(lambda: keeping.client.get(path).json()["state"] == "cancelled")
+    assert body_of(keeping.client.get("/api/receipts"))["total"] == 0
 
 
 def test_a_receipt_needs_days_within_its_limit(keeping, monkeypatch):

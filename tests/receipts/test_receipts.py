@@ -1,10 +1,12 @@
 """Keeping a number, and opening its receipt when nothing or something has changed."""
 
+import json
+
 import pytest
 
 from tests.answers import body_of, faults, problem
 from tests.cases import cases
-from tests.funnels.scenario import DAY_S
+from tests.funnels.scenario import DAY_S, where
 from tests.receipts.conftest import kinds
 from tests.tenant import audit_log, join
 
@@ -32,6 +34,17 @@ def test_a_receipt_keeps_the_figures_of_the_report_and_stays_unchanged(keeping, 
     assert opened["recountIsEqual"]
     [sentence] = opened["sentences"]
     assert sentence.startswith("Unchanged: 60.0% of 20 settled visitors completed, as on ")
+
+
+def test_a_receipt_keeps_a_question_with_its_own_window(keeping, scene):
+    keeping.funnel = scene.funnel("A", "B", name="Without window")
+    receipt = keeping.keep(window="1h", filters=json.dumps([where("plan", "equals", "pro")]))
+    assert (receipt["figures"]["of"], receipt["figures"]["whole"]) == ("settled", 10)
+    assert receipt["question"]["window"] == "1h"
+    assert keeping.open(receipt)["recountIsEqual"]
+    everything = keeping.keep()
+    assert (everything["figures"]["of"], everything["figures"]["whole"]) == ("entered", 20)
+    assert keeping.open(everything)["isUnchanged"]
 
 
 def test_the_list_is_newest_first_and_by_funnel(keeping, scene):

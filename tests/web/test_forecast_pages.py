@@ -100,7 +100,7 @@ def a_shared_report_shows_only_a_forecast_that_exists(workspace, funnel):
 def open_buckets_of_the_trend_have_a_band_in_the_band_of_their_bounds(workspace, funnel):
     path = f"/funnels/{funnel}{WEEK}&interval=week&show=trend"
     detail = html_of(workspace, path, "detail")
-    assert "hx-get" in detail.partition('id="bands"')[2][:20], "forecasts load separately"
+    assert 'aria-busy="true"' in detail.partition('id="bands"')[2][:20], "forecasts load separately"
     part = html_of(workspace, path, "bands")
     rates, forecast = decode(unescape(re.search(r'data-chart="([^"]*)"', part)[1]))["series"]
     edges = zip(rates["least"], forecast["least"], forecast["most"], rates["most"], strict=True)

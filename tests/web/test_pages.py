@@ -9,7 +9,7 @@ from penstock.web.nav import NAV
 from tests.cases import cases
 from tests.records import create, event_steps, new_website, send_file
 from tests.tenant import visitor
-from tests.test_tenancy import cohort, creator, link_into_app, receipt, share
+from tests.test_tenancy import cohort, creator, link_into_app, receipt, share, webhook
 
 FUNNEL = {"name": "Sign-up", "steps": event_steps("signed_up", "paid")}
 SEGMENT = {"name": "Paying", "filters": [{"property": "plan", "operator": "is_set"}]}
@@ -26,6 +26,11 @@ OPEN = {
     "/settings",
     "/s/{name}",
 }
+
+
+@pytest.fixture
+def settings(settings):
+    return settings.model_copy(update={"stored_outcomes": 1})  # for webhooks
 
 
 def pages(services):
@@ -53,6 +58,7 @@ def ids_of_records(workspace):
         "segment_id": creator("/api/segments", SEGMENT)(workspace),
         "cohort_id": cohort(workspace),
         "receipt_id": receipt(workspace),
+        "webhook_id": webhook(workspace),
         "name": share(workspace)["url"].rpartition("/")[2],
         "link_id": link_into_app(workspace),
         "unit": "any",

@@ -1,8 +1,9 @@
 """Notes in the data folder that it was restored from a backup."""
 
-import json
 from pathlib import Path
 from typing import NamedTuple
+
+from msgspec import json
 
 _FILE = "restores.jsonl"
 
@@ -15,8 +16,8 @@ class Restore(NamedTuple):
 
 
 def note_restore(folder: Path, restore: Restore) -> None:
-    with (folder / _FILE).open("a") as file:
-        file.write(json.dumps(restore) + "\n")
+    with (folder / _FILE).open("ab") as file:
+        file.write(json.encode(restore) + b"\n")
 
 
 def restores(folder: Path) -> list[Restore]:
@@ -25,4 +26,4 @@ def restores(folder: Path) -> list[Restore]:
         lines = (folder / _FILE).read_text().splitlines()
     except FileNotFoundError:
         return []
-    return [Restore(*json.loads(line)) for line in lines]
+    return [json.decode(line, type=Restore) for line in lines]

@@ -103,6 +103,7 @@ class Readiness(NamedTuple):
     the oldest rows have waited too long. resources: None if the disk does not answer.
     clock_ahead_ms: milliseconds that this machine's clock is ahead of PostgreSQL's; None with
     SQLite.
+    cannot_write: whether the disk of the metadata database is full, although space may seem free.
     outcomes, missing: for information only; they never make the node unready.
     """
 
@@ -118,6 +119,7 @@ class Readiness(NamedTuple):
     missing_right: str | None
     silence: str | None
     clock_ahead_ms: int | None
+    cannot_write: bool
 
     @property
     def is_ready(self) -> bool:
@@ -130,7 +132,7 @@ class Readiness(NamedTuple):
 
     @property
     def is_disk_full(self) -> bool:
-        return self.resources is not None and self.resources.is_disk_full
+        return self.cannot_write or (self.resources is not None and self.resources.is_disk_full)
 
     @property
     def is_degraded(self) -> bool:

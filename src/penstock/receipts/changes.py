@@ -249,17 +249,18 @@ def sentences_of(
         yield f"{text}."
         if gone_units:
             yield f"{count_of(gone_units, document.unit)} that it counted {_are(gone_units)} gone."
-        yield (
-            "Nothing is counted again without these changes, because what it counted is not there "
-            "as it was."
-        )
+        reason = "what it counted is not stored as it was"
+        if any(each.kind is ChangeKind.DEFINITION for each in changes):
+            reason = "the definition changed"
+        yield f"Nothing is counted again without these changes, because {reason}."
     elif recount == original:
         yield f"{text}; without what came later it is {before} again."
     else:
-        yield (
-            f"{text}; without what came later it would be {short_rate(recount)}, because another "
-            "version counts."
-        )
+        reason = "something changed that its sums do not contain"
+        if any(each.kind is ChangeKind.VERSION for each in changes):
+            reason = "another version counts"
+        again = short_rate(recount)
+        yield f"{text}; without what came later it would be {again}, because {reason}."
 
 
 def _settled(original: ReceiptFiguresRecord, now: ReceiptFiguresRecord, unit: str) -> str:

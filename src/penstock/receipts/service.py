@@ -131,7 +131,8 @@ class ReceiptService:
         page_query = _read_parameters(form.parameters)
         if page_query.period_error is not None:
             raise Invalid([Fault("parameters.end", "ends_before_start", page_query.period_error)])
-        question = page_query.parameters(at_ms, window_s=funnel.definition.window_s or 0)
+        changed = replace(page_query.ad_hoc, filters=None).change_record(funnel.definition)
+        question = page_query.parameters(at_ms, window_s=changed.window_s or 0)
         self._wait()
         context = self._prepare(workspace_id, funnel.id, {**question, "asOf": iso(at_ms)})
         if not context.is_fresh:
@@ -167,7 +168,7 @@ class ReceiptService:
             ],
             uses=self._uses(context),
             unit=definition.unit_word,
-            figures=figures_of(definition, report.aggregate),
+            figures=figures_of(context, definition, report.aggregate),
             notes=report.coverage.notes,
             sums=read_sums(self._runner, context, key.hash_key(receipt_id)),
         )
@@ -255,7 +256,12 @@ class ReceiptService:
         document = ReceiptDocument.model_validate(receipt)
         with self._database.read() as db:
             row = store.read(db, workspace_id, document.id)
-        columns = {"key_id": file.key_id, "created_at": document.at, "created_by": None}
+        columns = {
+            "name": document.name,
+            "key_id": file.key_id,
+            "created_at": document.at,
+            "created_by": None,
+        }
         record = _record_of(document, columns if row is None else row._asdict())
         unknown = [
             change(
@@ -309,12 +315,12 @@ class ReceiptService:
         ]
         again = None
         if not defined:
-            again = figures_of(definition, report_of(self._runner, counted).aggregate)
+            again = figures_of(counted, definition, report_of(self._runner, counted).aggregate)
         return _opened(
             document,
             record,
             changes,
-            now=figures_of(definition, report.aggregate),
+            now=figures_of(now, definition, report.aggregate),
             recount=None if changed else again,
             gone=_gone(document, changed, again),
         )
@@ -428,7 +434,7 @@ def _gone(
 
 
 def _record_of(document: ReceiptDocument, columns: Mapping[str, Any]) -> ReceiptRecord:
-    names = ("key_id", "created_at", "created_by")
+    names = ("name", "key_id", "created_at", "created_by")
     return ReceiptRecord.from_object(
         document,
         funnel_id=document.funnel.id,

@@ -80,9 +80,11 @@ def read_sums(runner: FunnelQueryRunner, context: QueryContext, key: tuple[int, 
     )
 
 
-def figures_of(definition: SavedDefinition, figures: AggregateRecord) -> ReceiptFiguresRecord:
-    """Return the figures of a report that a receipt keeps."""
-    shown = shown_rate(figures, has_window=definition.window_s is not None)
+def figures_of(
+    context: QueryContext, definition: SavedDefinition, figures: AggregateRecord
+) -> ReceiptFiguresRecord:
+    """Return the figures of a report that a receipt keeps. definition: as saved."""
+    shown = shown_rate(figures, has_window=context.definition.window_s is not None)
     return ReceiptFiguresRecord(
         **figures.model_dump(
             include={

@@ -109,6 +109,10 @@ class Settings(
 
     _limits: Limits = PrivateAttr(default=Limits())
 
+    def share(self, limit: int) -> int:
+        """Return this node's share of a limit that all nodes keep together; at least 1."""
+        return max(1, limit // self.nodes)
+
     @field_validator("data", "secret_key_file", "geoip", mode="before")
     @classmethod
     def _require_path(cls, path: object) -> object:

@@ -27,6 +27,7 @@ from penstock.web.pages.shares import routes as shares_routes
 from penstock.web.pages.system import routes as system_routes
 from penstock.web.pages.units import routes as units_routes
 from penstock.web.pages.visitors import routes as visitors_routes
+from penstock.web.pages.webhooks import routes as webhooks_routes
 from penstock.web.pages.websites import routes as websites_routes
 from penstock.web.pages.welcome import routes as welcome_routes
 
@@ -63,6 +64,7 @@ ROUTES = (
     *people_routes.ROUTES,
     *settings_routes.ROUTES,
     *shares_routes.ROUTES,
+    *webhooks_routes.ROUTES,
     *receipts_routes.ROUTES,
     *system_routes.ROUTES,
     asset,

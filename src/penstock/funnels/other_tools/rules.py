@@ -172,7 +172,8 @@ class Comparison:
         rules = rules_of(self, self.switches)
         assert rules is not None
         if self.tool is Tool.WINDOWFUNNEL:
-            return replace(rules, modes=_function_modes(self.there))
+            modes = tuple(mode for mode in self.modes if mode != "seconds")
+            return replace(rules, modes=modes)
         return rules
 
 
@@ -188,6 +189,8 @@ def compare(
     row = TOOLS[tool]
     if tool is Tool.MIXPANEL and not modes:
         modes = ("uniques",)
+    if tool is Tool.MIXPANEL and len(modes) > 1:
+        raise Invalid([Fault("mode", "not_one_of", f"Must be one of {', '.join(row.modes)}.")])
     if unknown := [mode for mode in modes if mode not in row.modes]:
         known = f"one of {', '.join(row.modes)}" if row.modes else "left out"
         message = f"{row.name} has no mode {unknown[0]}: mode must be {known}."
@@ -230,6 +233,8 @@ def choices_there(
     there = {**here, **row.choices}
     for mode in modes:
         there |= row.modes[mode]
+    if {"seconds", "strict_increase"} <= set(modes):
+        there[Switch.TIES] = "provenBySecond"
     if params.end_ms is None or params.end_ms > params.evaluated_at_ms:
         there[Switch.AFTER_END] = "counted"
     if not definition.has_shared_events:
@@ -262,7 +267,7 @@ def rules_of(comparison: Comparison, switches: Sequence[Switch]) -> Rules | None
         sequence_property=definition.sequence_property
         if choices[Switch.NUMBERS] == "used"
         else None,
-        in_step_order=choices[Switch.TIES] not in ("proven", "within"),
+        in_step_order=choices[Switch.TIES] in ("inStepOrder", "second"),
         counting_unit=definition.counting_unit
         if choices[Switch.ENTRIES] == "firstEver"
         else CountingUnit.VISITOR,
@@ -270,7 +275,7 @@ def rules_of(comparison: Comparison, switches: Sequence[Switch]) -> Rules | None
     )
     if choices[Switch.AFTER_END] == "cut" and params.end_ms is not None:
         params = replace(params, evaluated_at_ms=params.end_ms - 1)
-    tick_ms = 1000 if choices[Switch.TIES] == "second" else 1
+    tick_ms = 1000 if choices[Switch.TIES] in ("second", "provenBySecond") else 1
     excluded = Excluded.OWN_OUTCOME
     if choices[Switch.STRICT] == "dropOff" or choices[Switch.EXCLUDED] == "atStep":
         excluded = Excluded.AT_STEP
@@ -296,17 +301,17 @@ def rules_of(comparison: Comparison, switches: Sequence[Switch]) -> Rules | None
         and choices[Switch.NUMBERS] == "ignored"
         and choices[Switch.EXCLUDED] in ("none", "ignored")
     )
-    return replace(rules, modes=_function_modes(choices)) if by_function else None
+    return replace(rules, modes=_function_modes(comparison, choices)) if by_function else None
 
 
-def _function_modes(choices: Choices) -> tuple[str, ...]:
+def _function_modes(comparison: Comparison, choices: Choices) -> tuple[str, ...]:
     modes = []
     if choices[Switch.ONE_EVENT] == "once":
         modes.append("strict_once")
-    if choices[Switch.TIES] == "proven":
+    if choices[Switch.TIES] in ("proven", "provenBySecond"):
         modes.append("strict_increase")
     if choices[Switch.STRICT] not in _OF_FOLD:
-        modes.append(choices[Switch.STRICT])
+        modes += [mode for mode in comparison.modes if Switch.STRICT in comparison.row.modes[mode]]
     return tuple(modes)
 
 

@@ -22,6 +22,7 @@ _PHRASES: Mapping[tuple[Switch, str], str] = {
     (Switch.TIES, "within"): "events within 2 seconds of each other count in either order",
     (Switch.TIES, "inStepOrder"): "equal times count in the order of the steps",
     (Switch.TIES, "second"): "events of the same second count in the order of the steps",
+    (Switch.TIES, "provenBySecond"): "events of the same second never count one after the other",
     (Switch.TIES, "proven"): "events with equal times never count one after the other",
     (Switch.NUMBERS, "ignored"): "sequence numbers are ignored",
     (Switch.ONE_EVENT, "onePerTime"): "equal events at the same time count as one",

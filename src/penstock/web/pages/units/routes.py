@@ -125,9 +125,10 @@ def _title(page: FunnelPage, query: UnitsQuery) -> str:
     if query.quality:
         suffix = f" for {query.property}" if query.property else ""
         phrases.append(QUALITIES[query.quality] + suffix)
-    if query.differs and query.count_like is not None and query.count_like in TOOLS:
+    tool = TOOLS.get(query.count_like) if query.count_like else None
+    if query.differs and tool is not None:
         reason = f": {_rules_in_words(query.reason)}" if query.reason else ""
-        phrases.append(f"that {TOOLS[query.count_like].name} counts in another way{reason}")
+        phrases.append(f"that {tool.name} counts in another way{reason}")
     return " ".join([page.noun().capitalize(), *(phrases or [f"{that} entered"])])
 
 
