@@ -93,8 +93,9 @@ class HealthService:
         return None
 
     def _clock_ahead_ms(self) -> int | None:
-        is_shared = isinstance(self._clock, DatabaseClock) and not self._database.is_sqlite
-        return self._clock.ahead_ms if is_shared else None
+        if self._database.is_sqlite or not isinstance(self._clock, DatabaseClock):
+            return None
+        return self._clock.ahead_ms
 
     def _has_failed(self, worker: WorkerHealth) -> bool:
         return worker.failing_since_ms is not None and worker.failing_for_ms >= FAILED_AFTER_MS
