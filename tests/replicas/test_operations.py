@@ -9,6 +9,8 @@ import pytest
 from litestar import Litestar
 from litestar.testing import TestClient
 
+from penstock.app import Services
+from penstock.base.clock import iso, system_clock
 from penstock.warehouse.client import Warehouse
 from tests.clickhouse_server import CLUSTER
 from tests.events.deletions.conftest import finished, request_deletion
@@ -17,7 +19,7 @@ from tests.replicas.cluster import ReplicatedCluster
 from tests.replicas.test_faults import visitors
 from tests.serving import Served
 from tests.tenant import Tenant
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 from tests.warehouse.test_shard_faults import (
     BATCH,
     assert_stored_once,
@@ -25,11 +27,12 @@ from tests.warehouse.test_shard_faults import (
     post_batch,
     stored,
 )
-from tests.warehouse.test_shards import results_of_a_funnel
+from tests.warehouse.test_shards import post, results_of_a_funnel
 
 pytestmark = [pytest.mark.full("replicas"), pytest.mark.slow("needs four servers")]
 
 LINES = 3000
+MS_PER_DAY = 86_400_000
 
 
 def test_events_wait_and_reports_go_on_while_zookeeper_is_down(
@@ -67,6 +70,24 @@ def test_a_deletion_reaches_every_replica(
     for first, second in (cluster.servers[:2], cluster.servers[2:]):
         assert first.execute(count) == second.execute(count)
     assert entered(workspace.client, results) == 1
+
+
+def test_retention_removes_old_events_while_a_replica_returns(
+    cluster: ReplicatedCluster, services: Services, workspace: Tenant, warehouse: Warehouse
+) -> None:
+    old = iso(system_clock() - 10 * MS_PER_DAY)
+    post(workspace, "ann", timestamp=old)
+    post(workspace, "ben")
+    services.shipper.wait_until_shipped(PATIENCE_S)
+    cluster.sync()
+    cluster.servers[2].kill()
+    address = f"/api/settings/websites/{workspace.website_id}"
+    assert workspace.client.patch(address, json={"eventRetentionDays": 5}).status_code == 200
+    services.retention.worker.wake()
+    [deletion] = eventually(lambda: workspace.client.get("/api/deletions").json()["data"])
+    cluster.heal()
+    assert finished(workspace.client, deletion["id"])["eventsRemoved"] == 1
+    assert stored(warehouse, workspace.website_id) == (1, 1, 1)
 
 
 def imported(node: Served, job: str) -> Any:
