@@ -341,6 +341,7 @@ class Installation:
             "/tmp/drill": f"{self.folder}/drill",
             "--data DATA": f"--data {self.data}",
             "/backups": f"{self.folder}/backups",
+            "https://penstock.example.com": self.service.url,
             "https://penstock.example": self.service.url,
             "https://go.example.com": self.service.url,
             "web_...": self.website_id,
