@@ -28,7 +28,7 @@ function listRows(list) {
 
 function textOf(cell) {
   const copy = cell.cloneNode(true);
-  for (const control of copy.querySelectorAll("input, button, svg, .as-baseline")) control.remove();
+  for (const control of copy.querySelectorAll("label, button, svg, .as-baseline")) control.remove();
   for (const part of copy.querySelectorAll(".sub, .badge, .soft")) part.before(" ");
   const text = copy.textContent.replace(/\s+/g, " ").replace(/\u2212(?=\d)/g, "-").trim();
   return text === "–" ? "" : text;
