@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError
 from litestar.testing import TestClient
+from sqlalchemy import delete
 
 from penstock.app import Services, build_app, build_services
 from penstock.base.clock import iso
@@ -15,11 +17,15 @@ from penstock.funnels.outcomes.locked import hold
 from penstock.funnels.outcomes.model import Mark
 from penstock.funnels.queries.schema import DirectReason
 from penstock.funnels.statements.query import Statement, StoredBuild
+from penstock.metadb.tables import forecast_records
 from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
 from penstock.warehouse.errors import QueryFailed
 from tests.cases import cases
 from tests.conftest import ShiftedClock
+from tests.funnels import seed
+from tests.funnels.forecast_sets import NOW_MS, SETS
+from tests.funnels.reference import History
 from tests.funnels.scenario import ATTEMPTS, DAY_S, Json, Scene, pick, rows_of, step, where
 from tests.one_server import one_server
 from tests.tenant import BASE_URL, Tenant
@@ -35,6 +41,7 @@ PATHS: dict[str, Json] = {
     "units": {},
     "compare": {"property": "plan"},
 }
+WEEK = {"value": 7, "unit": "day"}
 _DIFFERS = ("servedFrom", "directReason", "computedAt", "evaluatedAt", "nextCursor")
 
 
@@ -768,3 +775,30 @@ def test_a_clock_that_jumps_changes_no_figure_and_delays_no_refresh(
     after = funnel.entered()
     # An event that the wrong clock put into the future counts when its time comes.
     assert (during, after) == (6, 6 if hours > 0 else 7)
+
+
+def test_forecasts_from_stored_outcomes_are_those_from_events(
+    funnel: Stored, warehouse: Warehouse, clock: ShiftedClock
+) -> None:
+    scene, website_id = funnel.scene, funnel.scene.tenant.website_id
+    [few] = [each for each in SETS if each.name == "few units"]
+    shift_ms = clock() - NOW_MS
+    events = [
+        replace(
+            event,
+            website_id=website_id,
+            scope_id=website_id,
+            event_id=f"{website_id}{number}",
+            at_ms=event.at_ms + shift_ms,
+        )
+        for number, event in enumerate(few.events)
+    ]
+    seed.store(warehouse, History(tuple(events)))
+    funnel.id = scene.attempts("A", "B", "C", sequenceProperty=None, conversionWindow=WEEK)
+    now_ms = clock()
+    query = {"startAt": now_ms - 7 * DAY_S * 1000, "endAt": now_ms, "asOf": now_ms}
+    stored = funnel.from_outcomes(**query, forecast="true")["forecast"]
+    with funnel.services.database.write() as db:
+        db.execute(delete(forecast_records))
+    assert stored == funnel.directly(**query, forecast="true")["forecast"]
+    assert stored["rate"] < stored["high"]

@@ -137,12 +137,14 @@ def standing(courses: Courses, shape: Shape, period: Period) -> Standing:
     counted = waiting = np.arange(len(entry))
     waits = is_open
     if not shape.enters_once and len(entry):
-        # The entry that counts is the furthest, then one that is not excluded, then the earliest.
-        # The open entry that decides the chances is the furthest, then the earliest.
-        counted = _first_of_each(unit, np.lexsort((entry, excluded, -reached, unit)))
-        open_first = np.lexsort((entry, -reached, ~is_open, unit))
-        waiting = _first_of_each(unit, open_first)
-        waits = is_open[waiting] & (reached[counted] < shape.steps)
+        counted = _furthest(unit, reached, excluded)
+        is_last = reached[counted] == shape.steps
+        open_at = np.flatnonzero(is_open)
+        furthest = open_at[_furthest(unit[open_at], reached[open_at], excluded[open_at])]
+        position = np.searchsorted(unit[counted], unit[furthest])
+        waits, waiting = np.zeros(len(counted), bool), counted.copy()
+        waits[position], waiting[position] = True, furthest
+        waits &= ~is_last
         waiting = np.where(is_open[counted], counted, waiting)
     course = counted + span.start
     units = Standing(
@@ -159,11 +161,17 @@ def standing(courses: Courses, shape: Shape, period: Period) -> Standing:
     return _only(units, courses.of_cohort(course, period.cohort))
 
 
-def _first_of_each(unit: Ints, order: Ints) -> Ints:
-    """Return the first position of each unit in an order by unit."""
+def _furthest(unit: Ints, reached: Ints, excluded: Flags) -> Ints:
+    """Return the position of the entry of each unit that counts, by unit: the furthest, then one
+    that is not excluded, then the earliest. Entries are in order of time.
+    """
+    highest = reached.max(initial=0)
+    order = np.argsort((unit * (highest + 1) + highest - reached) * 2 + excluded, kind="stable")
     ordered = unit[order]
-    is_first = np.concatenate(([True], ordered[1:] != ordered[:-1]))
-    return order[is_first]
+    is_first = np.ones(len(order), bool)
+    is_first[1:] = ordered[1:] != ordered[:-1]
+    chosen: Ints = order[is_first]
+    return chosen
 
 
 def _only(units: Standing, chosen: Flags) -> Standing:
@@ -398,26 +406,13 @@ def history_of(courses: Courses, shape: Shape, period: Period) -> History:
     entries = np.arange(span.start, span.stop)
     if not shape.enters_once:
         number = (until_ms - 1 - courses.entry[span]) // length_ms
-        entries = entries[_counted_entries(courses, span, number)]
+        unit = courses.unit[span] + number * (courses.unit.max(initial=0) + 1)
+        reached = 1 + (courses.done[span] < NEVER).sum(axis=1)
+        entries = entries[_furthest(unit, reached, courses.outcome[span] == EXCLUDED)]
     own = entries[courses.of_cohort(entries, period.cohort)]
     of_cohort = period.cohort is not None and len(own) >= MIN_COHORT_HISTORY
     is_whole = period.cohort is not None and not of_cohort
     return History(entries if is_whole else own, from_ms, until_ms, of_cohort)
-
-
-def _counted_entries(courses: Courses, span: slice, number: Ints) -> Ints:
-    """Return the positions of the entries that count, once for each unit and span. All of them are
-    settled.
-
-    number: number of the span of each entry.
-    """
-    unit, outcome, entry = courses.unit[span], courses.outcome[span], courses.entry[span]
-    reached = 1 + (courses.done[span] < NEVER).sum(axis=1)
-    order = np.lexsort((entry, outcome == EXCLUDED, -reached, unit, number))
-    ordered = np.stack((unit[order], number[order]))
-    is_first = np.ones(len(order), bool)
-    is_first[1:] = (ordered[:, 1:] != ordered[:, :-1]).any(axis=0)
-    return order[is_first]
 
 
 @dataclass(frozen=True, slots=True)
