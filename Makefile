@@ -117,6 +117,12 @@ test-shards: $(DEV) ## Test everything that reads or deletes events over two sha
 		tests/events/deletions tests/funnels tests/identity tests/jobs tests/links/statistics \
 		tests/warehouse/test_cluster.py tests/warehouse/test_shards.py tests/warehouse/test_shard_faults.py $(ARGS)
 
+.PHONY: test-replicas
+test-replicas: $(DEV) ## Kill, freeze and hold back each of two shards' two replicas, with a real ZooKeeper, which it installs
+	@scripts/setup tests
+	@scripts/setup replicas
+	PENSTOCK_TEST_ENGINE=replicas $(BIN)/pytest -n 0 tests/replicas $(ARGS)
+
 .PHONY: test-install
 test-install: $(DEV) ## Install the wheel in each documented way, on each Python and on bare Debian; print the seconds
 	PENSTOCK_TEST_INSTALL=1 $(BIN)/pytest -s -v tests/deploy/test_install.py tests/deploy/test_bare_debian.py $(ARGS)

@@ -98,7 +98,7 @@ class ClickHouseServer:
         (self._folder / "users.xml").write_text(_users(self._rights))
         with (self._folder / "output.log").open("ab") as output:
             self._process = subprocess.Popen(
-                [sys.executable, _PROGRAM, self._folder],
+                [sys.executable, _PROGRAM, self._folder, *self._arguments()],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
@@ -152,19 +152,27 @@ class ClickHouseServer:
         except httpx.TransportError:
             return False
 
+    def _arguments(self) -> Sequence[str]:
+        """More arguments of the program."""
+        return ()
+
     def _config(self) -> str:
-        replicas = [_replica(ports) for ports in self._cluster]
+        replicas = [replica_element(ports) for ports in self._cluster]
         shards = "".join(f"<shard>{replica}</shard>" for replica in replicas)
         clusters = (
             f"<{CLUSTER}>{shards}</{CLUSTER}>"
             f"<{EVERYWHERE}><shard>{''.join(replicas)}</shard></{EVERYWHERE}>"
         )
+        return self._config_with(f"<remote_servers>{clusters if replicas else ''}</remote_servers>")
+
+    def _config_with(self, more: str) -> str:
+        """The configuration of the server. more: further elements."""
         return f"""<clickhouse>
 <listen_host>127.0.0.1</listen_host>
 <http_port>{self._ports.http}</http_port>
 <tcp_port>{self._ports.tcp}</tcp_port>
 <users_config>users.xml</users_config>
-<remote_servers>{clusters if replicas else ""}</remote_servers>
+{more}
 <access_control_improvements>
     <select_from_system_db_requires_grant>true</select_from_system_db_requires_grant>
     <on_cluster_queries_require_cluster_grant>true</on_cluster_queries_require_cluster_grant>
@@ -174,7 +182,7 @@ class ClickHouseServer:
 </clickhouse>"""
 
 
-def _replica(ports: Ports) -> str:
+def replica_element(ports: Ports) -> str:
     return (
         f"<replica><host>127.0.0.1</host><port>{ports.tcp}</port>"
         f"<user>{USER}</user><password>{PASSWORD}</password></replica>"

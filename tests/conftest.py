@@ -372,7 +372,7 @@ def _settings() -> Settings:
         # On a slow machine, a report could otherwise come from stored outcomes when a test does not
         # expect it.
         stored_outcomes=0,
-    ).with_limits(fresh_wait_s=PATIENCE_S)
+    ).with_limits(fresh_wait_s=PATIENCE_S, receipt_wait_s=0)
 
 
 @pytest.fixture

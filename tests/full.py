@@ -92,6 +92,7 @@ PARTS = {
     ),
     "http": Part("all that uses events, on a ClickHouse server", ("make", "test-http")),
     "shards": Part("all that reads events, on two shards", ("make", "test-shards")),
+    "replicas": Part("faults of two shards with two replicas each", ("make", "test-replicas")),
     "install": Part("each documented way to install", ("make", "test-install")),
     "engines": Part("the script for pages in Firefox and WebKit", ("make", "browsers")),
 }

@@ -7,7 +7,7 @@ import penstock
 
 SOURCE = Path(penstock.__file__).parent
 ROOMS = {
-    re.compile(r"^import json$|^from json import"): {"cli", "web"},
+    re.compile(r"^import json$|^from json import"): {"cli", "receipts", "web"},
     re.compile(r"^from pydantic_core import .*\b(from|to)_json\b"): {
         "http",
         "accounts",

@@ -28,7 +28,9 @@ OWNERS_ONLY = {
 """Operations that a member may not call. Source: docs/security-model.md, who may do what."""
 READ_BY_POST = {
     ("post", "/api/funnels/preview"),
+    ("post", "/api/funnels/attempt-keys"),
     ("post", "/api/funnels/validate"),
+    ("post", "/api/receipts/open"),
     ("delete", "/api/jobs/{job_id}"),
 }
 """Operations that read in spite of their method."""
@@ -48,7 +50,7 @@ EXPORTS_OF_ALL = {
 """Operations that a viewer may not call although they only read. Source: docs/sharing.md."""
 ON_THEIR_WAY = {
     *("outbox", "shipments", "event_ledger", "event_counts", "losses"),
-    *("outcome_claims", "webhooks"),
+    *("outcome_claims", "webhooks", "alert_deliveries"),
 }
 """Tables that change in the background, for example while events are on their way to the warehouse.
 """

@@ -178,6 +178,11 @@ def share(tenant: Tenant) -> dict[str, str]:
     return record
 
 
+def receipt(tenant: Tenant) -> str:
+    body = {"funnelId": RECORDS["funnel_id"](tenant)}
+    return creator("/api/receipts", body, named=False)(tenant)
+
+
 WEBHOOK = {"url": "https://shop.invalid/", "events": ["entered"]}
 
 
@@ -207,6 +212,7 @@ RECORDS: dict[str, Callable[[Tenant], str]] = {
     "funnel_id": creator("/api/funnels", FUNNEL),
     "cohort_id": cohort,
     "share_id": lambda tenant: share(tenant)["id"],
+    "receipt_id": receipt,
     "import_id": imported,
     "mapping_id": creator("/api/import-mappings", {"mapping": MAPPING}),
     "export_id": creator("/api/exports", {"destination": "backups:/srv/acme"}, named=False),
@@ -251,6 +257,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("put", "/api/settings/websites/{website_id}/providers/{provider}"): {"json": SECRET},
     ("post", "/api/deletions"): {"json": {"visitorId": "ada"}},
     ("post", "/api/funnels/preview"): {"json": FUNNEL},
+    ("post", "/api/funnels/attempt-keys"): {"json": FUNNEL},
     ("post", "/api/funnels/validate"): {"json": FUNNEL},
     ("post", "/api/webhooks"): {"json": {"name": "W", "funnelId": "fun_x", **WEBHOOK}},
     ("post", "/api/webhooks/{webhook_id}/replay"): {"json": {"from": iso(system_clock())}},

@@ -1,7 +1,7 @@
 """Builds the application from its rooms and connects them."""
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from types import SimpleNamespace
 
@@ -20,6 +20,7 @@ from penstock.assistants import plugin as assistants_room
 from penstock.backup import plugin as backup_room
 from penstock.base.attempts import Attempts
 from penstock.base.clock import Clock, system_clock
+from penstock.base.errors import StoreUnavailable
 from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.base.ids import ScopeId, VisitorId
 from penstock.catalogue import plugin as catalogue_room
@@ -47,11 +48,14 @@ from penstock.jobs.service import forget_responses
 from penstock.links import plugin as links_room
 from penstock.links.attribution.service import forget_opens, visitor_opens
 from penstock.links.link_host import LinkHost
+from penstock.metadb.clock import DatabaseClock
 from penstock.metadb.secret_box import SecretBox
 from penstock.nodes import plugin as nodes_room
 from penstock.outbound import plugin as outbound_room
 from penstock.providers import plugin as providers_room
 from penstock.providers.service import forget_customers, visitor_customers
+from penstock.receipts import plugin as receipts_room
+from penstock.receipts.service import find_receipt
 from penstock.segment import plugin as segment_room
 from penstock.segment.replays import read_refused_call
 from penstock.settings import Settings
@@ -83,6 +87,7 @@ ROOMS: tuple[type[Room], ...] = (
     digests_room.DigestsRoom,
     annotations_room.AnnotationsRoom,
     shares_room.SharesRoom,
+    receipts_room.ReceiptsRoom,
     webhooks_room.WebhooksRoom,
     alerts_room.AlertsRoom,
     backup_room.BackupRoom,
@@ -120,14 +125,15 @@ class Services(SimpleNamespace):
 
 def build_services(
     settings: Settings,
-    clock: Clock = system_clock,
+    clock: Clock | None = None,
     warehouse: Warehouse | None = None,
     stores: Stores | None = None,
 ) -> Services:
     """Build every room over both stores, which `penstock.stores.migrate` must have upgraded.
 
-    stores: open stores to use instead of opening them from the settings. warehouse: an open
-    warehouse to use together with the database from the settings.
+    clock: None for the time of the metadata DB, which all nodes share. stores: open stores to use
+    instead of opening them from the settings. warehouse: an open warehouse to use together with the
+    database from the settings.
     """
     if warehouse is not None:
         stores = Stores(
@@ -135,6 +141,10 @@ def build_services(
             warehouse,
         )
     database, warehouse = stores or open_stores(settings)
+    if clock is None:
+        clock = DatabaseClock(database, system_clock)
+        with suppress(StoreUnavailable):  # A worker tries again.
+            clock.compare()
     core = Core(
         settings,
         clock,
@@ -169,6 +179,7 @@ def build_services(
         wait_until_shipped=wait_until_shipped,
         read_people=people.read,
         read_gaps=events.gaps,
+        find_receipt=partial(find_receipt, database, settings.base_url),
         read_lost_events=events.quarantine.lost_on_devices,
         read_slugs=links.links.slugs,
         wait_for_clicks=partial(
@@ -187,6 +198,7 @@ def build_services(
     alerts = alerts_room.build(core, accounts, events, funnels, catalogue, outbound.outbound, box)
     exports = exports_room.build(core, accounts, wait_until_shipped=wait_until_shipped)
     shares = shares_room.build(core, accounts, funnels)
+    receipts = receipts_room.build(core, accounts, funnels, box)
     digests = digests_room.build(core, accounts, funnels, box)
     annotations = annotations_room.build(core, accounts, funnels)
     webhooks = webhooks_room.build(core, accounts, funnels, outbound, box)
@@ -194,8 +206,8 @@ def build_services(
     edge = edge_room.build(core)
     rooms: list[Room] = [
         *(edge, nodes, accounts, events, providers, segment, funnels, catalogue, activity),
-        *(links, disk, outbound, jobs, exports, annotations, shares, alerts, digests, webhooks),
-        backup,
+        *(links, disk, outbound, jobs, exports, annotations, shares, receipts, alerts, digests),
+        *(webhooks, backup),
     ]
     health = health_room.build(
         core,

@@ -54,8 +54,8 @@ def open_warehouse(settings: Settings) -> Warehouse:
         data=settings.data,
         url=settings.warehouse_url,
         cluster=Cluster(settings.warehouse_cluster) if settings.warehouse_cluster else None,
-        readers=settings.queries_at_once,
-        readers_per_owner=settings.queries_per_workspace,
+        readers=settings.share(settings.queries_at_once),
+        readers_per_owner=settings.share(settings.queries_per_workspace),
     )
 
 

@@ -18,6 +18,7 @@ from penstock.metadb.tables import digests, memberships, users
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import HOUR_S, Scene
 from tests.mail_server import MailServer
+from tests.records import create
 from tests.tenant import BASE_URL, Tenant, join, visitor
 
 PATH = "/api/auth/digest"
@@ -217,6 +218,22 @@ def test_a_digest_names_only_values_of_properties_that_may_be_shared(
     assert ["one value of plan" in text for text in texts] == [True, False]
     assert "pro" not in texts[0]
     assert "plan = pro converts" in texts[1]
+
+
+def test_a_digest_has_the_address_of_the_receipt_of_its_week(
+    reader: Tenant, services: Services, mails: MailServer, clock: ShiftedClock, warehouse: object
+) -> None:
+    subscribe(reader)
+    pass_time(clock, reader, days=-2)
+    funnel_id = checkout(Scene(reader, clock, ago_s=86_400), clock, entered=40, completed=31)
+    pass_time(clock, reader)
+    week = {"period": "settled", "timezone": MONDAY["timezone"]}
+    receipt = create(reader.client, "/api/receipts", {"funnelId": funnel_id, "parameters": week})
+    send(services)
+    assert f"Receipt: {receipt['url']}" in mails.text()
+    page = mails.mail().get_body(("html",))
+    assert page is not None
+    assert receipt["url"] in page.get_content()
 
 
 def test_few_units_are_no_verdict_but_a_count(

@@ -47,6 +47,14 @@ ALERT: dict[str, Any] = {
 }
 """An alert. Its chat does not exist."""
 
+WEBHOOK: dict[str, Any] = {
+    "name": "Checkout reminders",
+    "url": "https://shop.invalid/hooks/penstock?token=5f0c8a1be2d94c37",
+    "events": ["expiring", "completed"],
+    "expiringBeforeSeconds": 600,
+}
+"""A webhook. Its receiver does not exist."""
+
 TABLE = b"""ordered_at;customer_no;status;order_no;total;express
 02.05.2024 10:00:00;1007;cart;A-1;12.50;false
 02.05.2024 10:04:00;1007;paid;A-1;12.50;false
@@ -133,10 +141,14 @@ class Demo:
             "value": "none",
         }
         self.ids["share"] = self._share()
+        selection = {"period": "settled", "timezone": "Europe/Berlin"}
+        number = {"funnelId": self.ids["funnel"], "parameters": selection}
+        self.ids["receipt"] = create(client, "/api/receipts", number)["id"]
         release = {"text": "Release 4.2", "at": int(time.time() - 12 * 86_400) * 1000}
         create(client, "/api/annotations", release)
         alert = {**ALERT, "condition": {**ALERT["condition"], "funnelId": self.ids["funnel"]}}
         self.ids["alert"] = create(client, "/api/alerts", alert)["id"]
+        self.ids["webhook"] = self._webhook()
         self._live()
         self.ids["import"] = self._import()
         self.ids["checked"] = self._check("mixpanel-2024-05.json")
@@ -174,6 +186,14 @@ class Demo:
         body = {"funnelId": self.ids["funnel"], "name": "Checkout, week by week"}
         share = create(self.service.client, "/api/shares", {**body, "parameters": selection})
         return str(share["url"].partition("/s/")[2])
+
+    def _webhook(self) -> str:
+        """Create a webhook with a delivery. Returns its ID."""
+        client = self.service.client
+        client.patch("/api/settings/workspace", json={"sharedContents": "units"})
+        webhook = create(client, "/api/webhooks", WEBHOOK | {"funnelId": self.ids["funnel"]})
+        client.post(f"/api/webhooks/{webhook['id']}/test").raise_for_status()
+        return str(webhook["id"])
 
     def _import(self) -> str:
         """Create a deletion, and an import with rejected lines. Returns the ID of the import."""

@@ -44,6 +44,7 @@ TURNING = dict.fromkeys(map(ord, "\u202e\u2066\u200f"))
 OLD_NAMES = (
     *("workspaces", "api_keys", "websites", "segments", "funnels", "funnel_revisions"),
     *("saved_cohorts", "links", "link_revisions", "import_mappings", "shares", "alerts"),
+    *("receipts", "webhooks"),
 )
 """Tables with names that earlier versions accepted and that are refused now. A shared report has
 the name of its funnel by default.
@@ -219,10 +220,16 @@ class Workspace:
         selection = {"period": "all", "filters": json.dumps(match["filters"])}
         share = self._send("/api/shares", {"funnelId": funnel_id, "parameters": selection})
         self.ids["share"] = share["url"].rpartition("/")[2]
+        number = {"funnelId": funnel_id, "parameters": selection}
+        self.ids["receipt"] = self._send("/api/receipts", number)["id"]
         condition = {"kind": "silence", "event": text, "minutes": 60}
         chat = {"kind": "chat", "url": "https://chat.example.com/hooks/1"}
         alert = {"name": self.name, "condition": condition, "channels": [chat]}
         self.ids["alert"] = self._send("/api/alerts", alert)["id"]
+        self.http.patch("/api/settings/workspace", json={"sharedContents": "units"})
+        webhook = {"name": self.name, "funnelId": funnel_id, "events": ["entered"]}
+        sent = {**webhook, "url": f"https://shop.invalid/{quote(text)}"}
+        self.ids["webhook"] = self._send("/api/webhooks", sent)["id"]
 
     def _link(self) -> None:
         """Create an app, a link to it, and opens with and without a match."""

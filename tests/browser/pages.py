@@ -61,6 +61,7 @@ PAGES = (
     report("report-next", "show=next&step=1"),
     report("report-forecasts", "show=forecasts"),
     report("report-quality", "show=quality"),
+    report("report-other-tools", "show=otherTools&countLike=posthog&shown=61"),
     report(
         "report-asked", f"breakdown=$country&window=12h&settled=true&filters={ON_BASIC}", dark=True
     ),
@@ -73,6 +74,7 @@ PAGES = (
     ),
     report("report-trace", path="/units/{unit}", dark=True),
     report("report-share", "period=30d&breakdown=plan", path="/share"),
+    report("report-receipt", "period=30d", path="/receipt"),
     ShownPage("shared", "/s/{name}", "/s/{share}", signed_in=False, dark=True),
     ShownPage("funnel-edit", "/funnels/{funnel_id}/edit", "/funnels/{funnel}/edit", dark=True),
     ShownPage("goals", "/goals"),
@@ -137,6 +139,16 @@ PAGES = (
     ShownPage("settings-members", "/settings/members", dark=True),
     ShownPage("invited", "/signup", "/signup?invitation={invitation}", signed_in=False),
     ShownPage("settings-shares", "/settings/shares"),
+    ShownPage("settings-webhooks", "/settings/webhooks"),
+    ShownPage(
+        "webhook", "/settings/webhooks/{webhook_id}", "/settings/webhooks/{webhook}", dark=True
+    ),
+    ShownPage("webhook-new", "/settings/webhooks/new"),
+    ShownPage(
+        "webhook-edit", "/settings/webhooks/{webhook_id}/edit", "/settings/webhooks/{webhook}/edit"
+    ),
+    ShownPage("settings-receipts", "/settings/receipts"),
+    ShownPage("receipt", "/receipts/{receipt_id}", "/receipts/{receipt}", dark=True),
     ShownPage("settings-audit-log", "/settings/audit-log"),
     ShownPage("settings-account", "/settings/account"),
 )

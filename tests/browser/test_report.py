@@ -269,7 +269,7 @@ def test_without_a_time_zone_in_the_address_it_is_the_reader_s(demo_page, demo, 
     "show",
     full_except(
         ("trend", "next"),
-        ("trend", "next", "times", "compare", "drivers", "flows", "quality"),
+        ("trend", "next", "times", "compare", "drivers", "flows", "quality", "otherTools"),
         "other parts",
     ),
 )
@@ -310,6 +310,12 @@ def test_each_detail_shows_what_the_api_answers(report, api, page, show):
         case "quality":
             skips = page.get_by_role("listitem").filter(has_text="skipped by sequence number")
             assert number(skips) == answer["dataQuality"]["sequenceSkips"]
+        case "otherTools":
+            like = answer["countLike"]
+            expect(page.locator("#detail .summary")).to_have_text(" ".join(like["sentences"]))
+            assert [reason["units"] for reason in like["reasons"]] == [
+                int(number(row.locator("td").nth(1))) for row in table.all()
+            ]
 
 
 def test_what_differs_is_a_filter_to_click_and_leads_to_its_visitors(own, signed_in):
@@ -880,6 +886,7 @@ CARD_TABLES = {
     "drivers": "What differs,Difference,From,To",
     "flows": "Level,Event,Type,Attempts,Share",
     "quality": "Problem,Number",
+    "otherTools": "Rule of PostHog,Attempts,Only there,Only here",
 }
 
 

@@ -160,7 +160,7 @@ def test_the_keyboard_alone_makes_a_key(signed_in):
     signed_in.keyboard.press("Tab")
     expect(signed_in.get_by_role("link", name="Skip to content")).to_be_focused()
     signed_in.keyboard.press("Enter")
-    for _ in range(10):
+    for _ in range(20):
         signed_in.keyboard.press("Tab")
         if signed_in.evaluate("document.activeElement.dataset.opens === '#new-key'"):
             break

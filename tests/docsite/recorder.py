@@ -35,6 +35,8 @@ _PLACEHOLDERS = (
     (r"\b[0-9a-f]{32}\b", "5f0c8a1be2d94c37..."),
     (r"20(?!26-05-0)\d\d-\d\d-\d\dT[\d:.]+Z", "2026-11-21T10:00:00.000Z"),
     (r'("cursor": ")[^"]+', r"\1AAABohmzZAzs-zgV"),
+    (r"as on \d+ \w{3} \d{4}, [\d:]+ UTC", "as on 21 Nov 2026, 10:00 UTC"),
+    (r'("(?:signature|publicKey)": ")[^"]+', r"\1bWdo..."),
     (r"http://testserver\.local", "https://penstock.example.com"),
     (r"\btestserver\.local", "penstock.example.com"),
     (r'("(?:elapsedSeconds|rowsRead|rowsToRead)": )[\d.]+', r"\g<1>1"),

@@ -198,12 +198,14 @@ def _use_funnels(recorder: Recorder, shop: Json) -> None:
     call("GET", "/api/funnels/{funnel_id}/unit-table", query=table, **ids)
     _use_cohorts(recorder, funnel["id"])
     _use_shares(recorder, funnel["id"])
+    _use_receipts(recorder, funnel["id"])
     _use_alerts(recorder)
     _use_annotations(recorder)
     trace = "/api/funnels/{funnel_id}/units/{unit}"
     events = call("GET", trace, query=shop, unit="c-1", **ids)["events"]
     event = {**days, "eventId": events[0]["eventId"]}
     call("GET", "/api/funnels/{funnel_id}/explain", query=event, **ids)
+    call("GET", "/api/funnels/{funnel_id}/forecast/replays", query=days, **ids)
     by_plan, after_start = {**days, "property": "plan"}, {**days, "step": 1}
     call("GET", "/api/funnels/{funnel_id}/compare", query=by_plan, **ids)
     for part in ("next", "drivers"):
@@ -216,6 +218,7 @@ def _use_funnels(recorder: Recorder, shop: Json) -> None:
     call("GET", "/api/funnels/{funnel_id}/outcomes", **ids)
     call("DELETE", "/api/funnels/{funnel_id}/outcomes", **ids)
     call("POST", "/api/funnels/preview", {**days, **definition})
+    call("POST", "/api/funnels/attempt-keys", {**days, **definition})
     renamed = {**definition, "name": "Checkout to purchase"}
     call("PUT", "/api/funnels/{funnel_id}", renamed, **ids)
     call("GET", "/api/funnels/{funnel_id}/revisions", query={"pageSize": 1}, **ids)
@@ -234,6 +237,17 @@ def _use_shares(recorder: Recorder, funnel_id: str) -> None:
     share = recorder.call("POST", "/api/shares", body)
     recorder.call("GET", "/api/shares", query={"funnelId": funnel_id})
     recorder.call("DELETE", "/api/shares/{share_id}", share_id=share["id"])
+
+
+def _use_receipts(recorder: Recorder, funnel_id: str) -> None:
+    body = {"funnelId": funnel_id, "name": "Board, December", "parameters": {"period": "30d"}}
+    ids = {"receipt_id": recorder.call("POST", "/api/receipts", body)["id"]}
+    recorder.call("GET", "/api/receipts", query={"funnelId": funnel_id})
+    recorder.call("GET", "/api/receipts/{receipt_id}", **ids)
+    file = recorder.call("GET", "/api/receipts/{receipt_id}/file", **ids)
+    recorder.call("POST", "/api/receipts/open", file)
+    recorder.call("DELETE", "/api/receipts/{receipt_id}", **ids)
+    recorder.call("GET", "/.well-known/penstock-receipt-keys.json")
 
 
 def _use_alerts(recorder: Recorder) -> None:

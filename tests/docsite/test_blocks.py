@@ -39,6 +39,8 @@ ELSEWHERE = {
     ("docs/funnels.md", "json"): "tests/test_docs.py",
     ("docs/reports.md", "json"): "tests/test_docs.py",
     ("docs/sharing.md", "json"): "tests/shares/test_shares.py",
+    ("docs/receipts.md", "json"): "tests/receipts/test_files.py",
+    ("docs/receipts.md", "sh"): "tests/receipts/test_files.py",
     ("docs/worked-examples.md", "yaml"): "tests/funnels/test_worked_examples.py",
     ("docs/planning-events.md", "js"): "tests/browser/test_client_snippets.py",
     ("docs/planning-events.md", "json"): "tests/funnels/test_planning_example.py",

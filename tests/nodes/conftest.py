@@ -2,7 +2,7 @@
 store.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ from litestar import Litestar
 from litestar.testing import TestClient
 
 from penstock.app import Services, build_services
+from penstock.base.clock import Clock
 from penstock.metadb.database import Database
 from penstock.settings import Settings
 from penstock.stores import Stores
@@ -46,8 +47,17 @@ def warehouse(warehouse: Warehouse) -> RecordingWarehouse:
 
 
 @pytest.fixture
+def clock_of(clock: ShiftedClock) -> Callable[[str, Database], Clock]:
+    """A function that returns the clock of a node. Both have the same one by default."""
+    return lambda _name, _database: clock
+
+
+@pytest.fixture
 def servers(
-    settings: Settings, tmp_path: Path, clock: ShiftedClock, warehouse: RecordingWarehouse
+    settings: Settings,
+    tmp_path: Path,
+    clock_of: Callable[[str, Database], Clock],
+    warehouse: RecordingWarehouse,
 ) -> Iterator[list[tuple[Services, TestClient[Litestar]]]]:
     """Both running nodes, each with its own data folder."""
     with ExitStack() as stack:
@@ -58,6 +68,7 @@ def servers(
                 update={"data": folder, "secret_key_file": tmp_path / "secret.key"}
             )
             database = Database(own.metadb_url, own.limits.database_timeout_s)
+            clock = clock_of(name, database)
             services = build_services(own, clock, stores=Stores(database, warehouse))
             server = TestClient(application(services), base_url=BASE_URL)
             running.append((services, stack.enter_context(server)))

@@ -75,6 +75,22 @@ def test_both_nodes_count_the_daily_events_of_a_website_together(nodes, workspac
     assert accepted == [5, 1]
 
 
+@pytest.mark.parametrize("limits", [{"website_events_per_second": 2, "nodes": 2}])
+def test_each_node_allows_its_share_of_the_rate_of_a_website(nodes, workspace):
+    accepted = [accepted_events(node, workspace.website_id, 30) for node in nodes]
+    assert accepted == [10, 10]  # two a second over ten seconds
+
+
+@pytest.mark.parametrize("limits", [{"nodes": 2}])
+def test_each_node_allows_its_share_of_guesses_and_queries(nodes, workspace):
+    guess = {"email": workspace.email, "password": "wrong password 1"}
+    for node in nodes:
+        codes = [
+            visitor(node.server).post("/api/auth/login", json=guess).status_code for _ in range(7)
+        ]
+        assert (codes.count(401), codes.count(429)) == (5, 2)  # ten guesses in five minutes
+
+
 @pytest.mark.parametrize("limits", [{"website_events_per_second": 1}])
 def test_each_node_counts_the_rate_of_a_website_alone(nodes, workspace):
     accepted = [accepted_events(node, workspace.website_id, 30) for node in nodes]

@@ -50,7 +50,13 @@ def test_every_migration_runs_on_the_cluster_with_replicated_tables(warehouse: W
         ("KILL QUERY WHERE 1 ASYNC", "KILL QUERY ON CLUSTER `main` WHERE 1 ASYNC"),
         (
             "SELECT 1 FROM system.parts",
-            "SELECT 1 FROM clusterAllReplicas(`main`, system.parts)",
+            "SELECT 1 FROM clusterAllReplicas(`main`, system.parts)\nSETTINGS "
+            "skip_unavailable_shards = 1, connections_with_failover_max_tries = 1,\n"
+            "    handshake_timeout_ms = 500\n",
+        ),
+        (
+            "SELECT 1 FROM system.mutations",
+            "SELECT 1 FROM clusterAllReplicas(`main`, system.mutations)",
         ),
         (
             "INSERT INTO catalogue SELECT * FROM (SELECT * FROM db.events_local AS events)",

@@ -113,6 +113,7 @@ def test_the_history_shows_the_figures_of_each_period(
     shown = text_of(reader, path)
     assert "State Alarming" in shown
     assert "Last change Alarm," in shown
+    assert "25.0% of 40 attempts" in text_of(reader, path, "history")
 
 
 def test_a_deleted_funnel_and_another_workspace(

@@ -1,19 +1,24 @@
 """Pages over HTTP: who may see them, and their headers. tests/browser has the rest."""
 
 import re
+from pathlib import Path
 
 import pytest
+from jinja2 import Environment, nodes
 
+import penstock.web
 from penstock.app import build_routes
 from penstock.web.nav import NAV
 from tests.cases import cases
 from tests.records import create, event_steps, new_website, send_file
 from tests.tenant import visitor
-from tests.test_tenancy import cohort, creator, link_into_app, share
+from tests.test_tenancy import cohort, creator, link_into_app, receipt, share, webhook
 
 FUNNEL = {"name": "Sign-up", "steps": event_steps("signed_up", "paid")}
 SEGMENT = {"name": "Paying", "filters": [{"property": "plan", "operator": "is_set"}]}
 GOAL = {"name": "Paid", "match": {"type": "Event", "value": "paid"}}
+WHOLE_PAGES = {"title", "styles", "scripts", "main", "settings"}
+"""Blocks that are never rendered as parts."""
 OPEN = {
     "/",
     "/login",
@@ -26,6 +31,11 @@ OPEN = {
     "/settings",
     "/s/{name}",
 }
+
+
+@pytest.fixture
+def settings(settings):
+    return settings.model_copy(update={"stored_outcomes": 1})  # for webhooks
 
 
 def pages(services):
@@ -52,6 +62,8 @@ def ids_of_records(workspace):
         "goal_id": creator("/api/goals", GOAL)(workspace),
         "segment_id": creator("/api/segments", SEGMENT)(workspace),
         "cohort_id": cohort(workspace),
+        "receipt_id": receipt(workspace),
+        "webhook_id": webhook(workspace),
         "name": share(workspace)["url"].rpartition("/")[2],
         "link_id": link_into_app(workspace),
         "unit": "any",
@@ -263,3 +275,19 @@ def test_parameters_that_a_page_cannot_read_are_left_out(workspace):
     )
     assert answer.status_code == 200
     assert answer.text.count('class="main"') == 1
+
+
+def test_no_part_needs_what_its_template_defines_outside_the_block():
+    """A part is rendered by itself, so there it would be missing."""
+    environment, missing = Environment(), list[tuple[str, str, set[str]]]()
+    assert penstock.web.__file__ is not None
+    for file in (Path(penstock.web.__file__).parent / "templates").rglob("*.html"):
+        template = environment.parse(file.read_text("utf-8"))
+        outer = {each.name for each in template.body if isinstance(each, nodes.Macro)}
+        outer |= {each.target for each in template.body if isinstance(each, nodes.Import)}
+        for block in template.find_all(nodes.Block):
+            inner = {each.target for each in block.find_all(nodes.Import)}
+            used = {each.name for each in block.find_all(nodes.Name) if each.ctx == "load"}
+            if block.name not in WHOLE_PAGES and (lost := used & outer - inner):
+                missing.append((file.name, block.name, lost))
+    assert missing == []

@@ -104,13 +104,18 @@ class Report:
     def load_parts(self):
         """As the browser does in a page without them. Returns them as they are from the cache."""
         for _ in range(2):
-            for name in ("verdict", "audience"):
+            for name in ("verdict", "audience", *self.slow_parts):
                 html_of(self.workspace, self.path, name)
             overview, detail = (
                 html_of(self.workspace, self.path, name) for name in ("overview", "detail")
             )
         steps = overview.partition('id="steps"')[2]  # the verdict above them loads by itself
         return steps.removesuffix("</div>\n"), detail
+
+    @property
+    def slow_parts(self):
+        """The parts with forecasts."""
+        return ("forecast", "bands") if "show=trend" in self.path else ("forecast",)
 
     @property
     def page(self):

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.web.rendering import utc_time
 from tests.cases import cases
-from tests.funnels.scenario import Scene, step
+from tests.funnels.scenario import HOUR_S, Scene, step
 from tests.web.reading import html_of, link_of, text_of, units_of, without_tags
 
 
@@ -119,8 +119,8 @@ def test_a_trace_begins_with_its_reason(scene, workspace, clock):
     attempts = scene.attempts("A", step("stop", exclude=True), "B")
     for funnel, unit, expected in (
         (attempts, "won", "Completed: B on "),
-        (attempts, "lost", f"Dropped: no B until {_day(scene)}"),
-        (attempts, "stopped", f"Excluded: stop after A on {_day(scene)}"),
+        (attempts, "lost", f"Dropped: no B until {_day(scene, 10 + HOUR_S)}"),
+        (attempts, "stopped", f"Excluded: stop after A on {_day(scene, 40)}"),
         (attempts, "young", "Pending: no B so far; the window ends on "),
         (attempts, "late", "Did not enter: no A Not in this report The attempt never"),
         (scene.funnel("A", "B"), "ben", "Not converted: no B so far Entered"),
@@ -129,6 +129,6 @@ def test_a_trace_begins_with_its_reason(scene, workspace, clock):
         assert text.startswith(expected), text[:120]
 
 
-def _day(scene):
-    """The day of the stories, as pages write it."""
-    return utc_time(scene.start_ms).partition(",")[0]
+def _day(scene, second):
+    """The day of a second of the stories, as pages write it."""
+    return utc_time(scene.start_ms + second * 1000).partition(",")[0]

@@ -1,5 +1,8 @@
 """Limits on log-ins per account, per network, per account and network, and in total."""
 
+from collections.abc import Callable
+from dataclasses import replace
+
 from penstock.base.clock import Clock
 from penstock.base.errors import RatePolicy
 from penstock.http.rate_limiter import RateLimiter
@@ -16,16 +19,18 @@ _TOTAL_WINDOW_S = 300
 class LogInLimits:
     """Counts attempts to log in, whether or not the email address has an account."""
 
-    def __init__(self, total_failures: int, clock: Clock) -> None:
+    def __init__(self, total_failures: int, share: Callable[[int], int], clock: Clock) -> None:
         """total_failures: maximum number of failed attempts in five minutes, over all networks and
-        users.
+        users. share: returns this node's share of a limit.
         """
-        self._guesses = RateLimiter(_GUESSES, clock)
-        self._guesses_of_account = RateLimiter(_GUESSES_OF_ACCOUNT, clock)
-        self._guesses_of_network = RateLimiter(_GUESSES_OF_NETWORK, clock)
-        self._guesses_in_total = RateLimiter(
-            RatePolicy("login_all", total_failures, _TOTAL_WINDOW_S), clock
-        )
+
+        def limiter(policy: RatePolicy) -> RateLimiter:
+            return RateLimiter(replace(policy, quota=share(policy.quota)), clock)
+
+        self._guesses = limiter(_GUESSES)
+        self._guesses_of_account = limiter(_GUESSES_OF_ACCOUNT)
+        self._guesses_of_network = limiter(_GUESSES_OF_NETWORK)
+        self._guesses_in_total = limiter(RatePolicy("login_all", total_failures, _TOTAL_WINDOW_S))
 
     def count_own(self, email: str, network: str) -> None:
         """Count an attempt against its network's limits, before any work on it. Raises

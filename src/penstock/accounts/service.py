@@ -67,7 +67,7 @@ class AccountService:
         self._database, self._settings, self._clock = database, settings, clock
         self._audit_log, self._second_factors = audit_log, second_factors
         self._confirmations, self._networks = confirmations, networks
-        self._limits = LogInLimits(settings.limits.failed_log_ins, clock)
+        self._limits = LogInLimits(settings.limits.failed_log_ins, settings.share, clock)
         self._password_work = password_work
         self._has_accounts = False
         self._setup_token = new_token()

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from sqlalchemy import Connection
 
@@ -42,6 +41,7 @@ from penstock.metadb.secret_box import SecretBox
 from penstock.metadb.tables import alerts
 from penstock.named_records.service import NamedRecords
 from penstock.outbound.sender import Outbound, new_signing_secret
+from penstock.outbound.targets import site_of
 
 _MAX_SNOOZE_DAYS = 90
 
@@ -239,7 +239,7 @@ class AlertService(NamedRecords[AlertRecord]):
                     except Invalid as error:
                         faults += error.faults
                         continue
-                    secret, target = url, _site_of(url)
+                    secret, target = url, site_of(url)
                     if channel.kind is ChannelKind.WEBHOOK:
                         secret = new_signing_secret()
                         target, shown[channel_id] = url, secret
@@ -291,15 +291,9 @@ def _columns(condition: ConditionIn, now_ms: int) -> dict[str, Any]:
     }
 
 
-def _site_of(url: str) -> str:
-    """Return the scheme and host of a URL."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.hostname}"
-
-
 def _shown_target(channel: Channel) -> str:
     """Return the target of a channel without the path of a URL, which may be a secret."""
-    return channel.target if channel.kind is ChannelKind.EMAIL else _site_of(channel.target)
+    return channel.target if channel.kind is ChannelKind.EMAIL else site_of(channel.target)
 
 
 def _record(

@@ -27,9 +27,10 @@ from penstock.backup.tree import (
     link_new_files,
     remove_tree,
 )
-from penstock.base.clock import Clock, iso
+from penstock.base.clock import Clock, iso, system_clock
 from penstock.base.durable_files import sync_folder, write_durably
 from penstock.base.errors import StoreUnavailable
+from penstock.base.restores import Restore, note_restore
 from penstock.metadb.database import Database
 from penstock.metadb.secret_box import KEY_FILE
 from penstock.metadb.snapshot import (
@@ -200,6 +201,7 @@ def restore(settings: Settings, source: Path, manifest: Manifest) -> None:
             dump = settings.data / DUMP_FILE
             _restore_postgres(settings, dump)
             dump.unlink()
+        note_restore(settings.data, Restore(iso(system_clock()), manifest.created_at))
         (settings.data / RESTORING).unlink()
         sync_folder(settings.data)
 

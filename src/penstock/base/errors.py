@@ -183,6 +183,13 @@ class StoreUnavailable(Unavailable):
         self.reason = reason or detail
 
 
+DISK_IS_FULL = (
+    "The disk of this service is full, so nothing more can be stored. Ask the operator for more "
+    "disk space, then send the request again."
+)
+"""Detail of `StoreUnavailable` if an embedded store cannot write."""
+
+
 class ConcurrentUpdate(StoreUnavailable):
     """Another transaction interfered (deadlock, serialization failure or lock). Callers may try
     again.

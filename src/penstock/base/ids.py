@@ -53,6 +53,13 @@ def new_ids(prefix: str, now_ms: int, count: int) -> list[str]:
     return [start + digits for digits in sorted(_random_digits(count))]
 
 
+def first_id(prefix: str, at_ms: int) -> str:
+    """Return a text that sorts before the IDs that are created from a time on, and after earlier
+    ones.
+    """
+    return f"{prefix}_{_time_digits(at_ms)}"
+
+
 _RANDOM_DIGITS = 16
 _DIGIT_OF_BYTE = bytes(ord(_ALPHABET[byte % 32]) for byte in range(256))
 _READ_AHEAD = 400

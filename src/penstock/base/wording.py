@@ -3,10 +3,40 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
 
+from penstock.base.rates import percent
+
 
 def count_of(number: int, noun: str) -> str:
     """Format a number with its noun: `1 event`, `1,200 events`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def describe_attempts(
+    name: str,
+    share: float,
+    attempts: int,
+    *,
+    split_visitors: int,
+    several_entries: int,
+    several_visitors: int,
+) -> str:
+    """Say what a key does as an attempt ID.
+
+    share: part of the events of all steps that has an ID. split_visitors: visitors with several
+    attempts. several_entries, several_visitors: attempts with several of them.
+    """
+    on_events = f"{name} is on {percent(share)} of the steps' events"
+    clauses = [f"{on_events} and makes {count_of(attempts, 'attempt')}"]
+    clauses += [
+        f"{count_of(number, noun)} {'has' if number == 1 else 'have'} several {what}"
+        for number, noun, what in (
+            (split_visitors, "visitor", "of them"),
+            (several_entries, "attempt", "entries"),
+            (several_visitors, "attempt", "visitors"),
+        )
+        if number
+    ]
+    return "; ".join(clauses) + "."
 
 
 def ordinal(number: int) -> str:

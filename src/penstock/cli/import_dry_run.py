@@ -94,10 +94,7 @@ def _print_summary(summary: ImportSummaryRecord) -> None:
     if summary.event_name_count > _MAX_LISTED:
         print(f"  and {summary.event_name_count - _MAX_LISTED:,} more")
     for each in summary.attempt_properties:
-        print(
-            f"{printable(each.name)} looks like an attempt ID: {count_of(each.values, 'value')} "
-            f"on {count_of(each.event_names, 'event name')}."
-        )
+        print(f"Looks like an attempt ID: {printable(each.sentence)}")
     _print_first_funnel(summary)
     if summary.error is not None:
         warn(f"the import would fail after line {summary.lines_read:,}: {summary.error}")

@@ -27,6 +27,8 @@ _COMMANDS = {
     "verify": "backup:verify",
     "reset-password": "accounts:reset_password",
     "reset-second-factor": "accounts:reset_second_factor",
+    "check-receipt": "receipts:check_receipt",
+    "rotate-receipt-key": "receipts:rotate_receipt_key",
     "links": "link_files:links",
     "mcp": "assistants:mcp",
 }

@@ -94,7 +94,9 @@ def _running_service(settings: Settings, process: str) -> Iterator[Check]:
         return
     advice = ready["reason"] or "See the log of the service."
     if ready["status"] == "ready":
-        yield ok("service", f"Ready (process {process}).")
+        is_fine = ready["reason"] is None
+        message = f"Ready (process {process})."
+        yield ok("service", message) if is_fine else warning("service", message, advice)
     else:
         yield failure("service", f"Process {process} is not ready.", advice)
     if ready["warehouse"]:
@@ -110,7 +112,6 @@ def _stopped_stores(settings: Settings, database: "Database") -> Iterator[Check]
     from penstock.events.shipper import Shipper
     from penstock.stores import open_warehouse
     from penstock.warehouse import migrations
-    from penstock.warehouse.cluster import describe_silent_shards
     from penstock.warehouse.errors import QueryFailed
 
     yield ok("service", "Not running on this data folder.")
@@ -125,18 +126,23 @@ def _stopped_stores(settings: Settings, database: "Database") -> Iterator[Check]
     try:
         with lock, closing(open_warehouse(settings)) as warehouse:
             if not warehouse.answers():
-                silent = describe_silent_shards(warehouse.silent_shards)
-                yield failure("event store", silent or "Does not respond.", advice)
+                yield failure("event store", warehouse.silence or "Does not respond.", advice)
                 return
             newest = migrations.migrations()[-1].version
             version = migrations.current_version(warehouse)
-            yield ok("event store", "Responds.")
+            yield _event_store(warehouse.silence)
             yield _migrations("event store", version, newest, is_newer=version > newest)
             if database.is_up_to_date():
                 state = Shipper(database, warehouse, system_clock).outbox_state()
                 yield _outbox(state.bundles, state.oldest_age_s)
     except (StoreUnavailable, QueryFailed, OSError) as error:
         yield failure("event store", f"Cannot be opened: {error}", advice)
+
+
+def _event_store(silence: str | None) -> Check:
+    if silence is None:
+        return ok("event store", "Responds.")
+    return warning("event store", silence, "The other replicas take over; start it again.")
 
 
 def _no_data(settings: Settings) -> Check:

@@ -50,7 +50,7 @@ class AddressBudget:
         self._rates = RateLimiter(
             RatePolicy(
                 "address",
-                quota=settings.address_requests_per_second * _WINDOW_S,
+                quota=settings.share(settings.address_requests_per_second * _WINDOW_S),
                 window_s=_WINDOW_S,
                 counted="requests from this address",
             ),

@@ -97,7 +97,7 @@ class EventService:
         self._rates = RateLimiter(
             RatePolicy(
                 "website",
-                quota=core.settings.website_events_per_second * _RATE_WINDOW_S,
+                quota=core.settings.share(core.settings.website_events_per_second * _RATE_WINDOW_S),
                 window_s=_RATE_WINDOW_S,
                 counted="events of this website",
             ),

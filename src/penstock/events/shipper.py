@@ -29,6 +29,7 @@ from penstock.events.model import Target
 from penstock.events.outbox.model import Shipment, UnshippableRow
 from penstock.events.outbox.store import Outbox
 from penstock.events.quarantine.model import QuarantineLimits
+from penstock.events.replicas import await_replicas
 from penstock.events.rows import ALIAS_COLUMNS, CLICK_COLUMNS, EVENT_COLUMNS, TRAIT_COLUMNS
 from penstock.health.model import FailedShipment, OutboxState
 from penstock.metadb.database import Database
@@ -87,6 +88,7 @@ class Shipper:
         embedded engine reads them; None marks nothing.
         """
         self._attempts = attempts if warehouse.folder is not None else None
+        self._database = database
         self._outbox, self._warehouse = Outbox(database, clock, limits), warehouse
         self._clock = clock
         self._installation_id: str | None = None
@@ -118,18 +120,18 @@ class Shipper:
         self.worker.wake()
 
     def wait_until_shipped(self, timeout_s: float, up_to: int | None = None) -> bool:
-        """Wait until everything acknowledged before this call is in the warehouse.
+        """Wait until everything acknowledged before this call is in the warehouse, and in the
+        replicas that queries read.
 
         Returns False after `timeout_s`. Blocks, so call this from a worker thread. Reads the
         outbox, which also contains events accepted by other nodes.
 
-        up_to: number of the last bundle to wait for, instead of everything.
+        up_to: number of the last bundle to wait for, instead of everything. It need not be in
+        every replica.
         """
         newest = self._outbox.newest() if up_to is None else up_to
-        if newest is None:
-            return True
         deadline_s = monotonic() + timeout_s
-        while self._outbox.has_bundles_up_to(newest):
+        while newest is not None and self._outbox.has_bundles_up_to(newest):
             left_s = deadline_s - monotonic()
             if left_s <= 0:
                 return False
@@ -137,7 +139,9 @@ class Shipper:
             self.worker.wake()
             with self._shipped:
                 self._shipped.wait(min(left_s, 0.05))
-        return True
+        if self._warehouse.cluster is None or up_to is not None:
+            return True
+        return await_replicas(self._database, self._warehouse, deadline_s)
 
     @contextmanager
     def paused(self) -> Iterator[None]:

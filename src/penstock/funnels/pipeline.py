@@ -85,6 +85,11 @@ ReadLostEvents = Callable[[Collection[WebsiteId], int | None, int | None], int]
 period.
 """
 
+FindReceipt = Callable[[WorkspaceId, str], str | None]
+"""A function that returns the address of the newest receipt of a question (`QueryContext.question`)
+in a workspace; None without one.
+"""
+
 RowBlocks = Iterator[list[dict[str, Any]]]
 """Blocks of rows. Each row is a dictionary by column name."""
 
@@ -113,12 +118,14 @@ class FunnelQueryRunner:
         outcomes: OutcomeService,
         read_people: ReadPeople,
         read_gaps: ReadGaps,
+        find_receipt: FindReceipt,
         read_lost_events: ReadLostEvents,
     ) -> None:
         """Create a runner for queries that do not read saved cohorts."""
         self.database = database
         self._read_members: ReadMembers = _read_no_members
         self._read_gaps, self._read_lost_events = read_gaps, read_lost_events
+        self._find_receipt = find_receipt
         self._read_people = read_people
         self._outcomes = outcomes
         self._websites, self._funnels, self._clock = websites, funnels, clock
@@ -286,6 +293,15 @@ class FunnelQueryRunner:
         """Like `fetch`, but for a statement that needs events and cannot read stored outcomes."""
         return self._fetch(context, statement, partial(self._engine.run, statement))
 
+    def read_again(self, statement: Statement) -> list[dict[str, Any]]:
+        """Run a statement without the cache, and return its rows by column name.
+
+        The cache does not notice when rows are changed in place. Raises Unavailable if the engine
+        does not respond.
+        """
+        rows = self._engine.run(statement)
+        return [dict(zip(rows.names, row, strict=True)) for row in rows.rows]
+
     def _fetch(
         self, context: QueryContext, statement: Statement, compute: Callable[[], EngineRows]
     ) -> QueryResult:
@@ -349,6 +365,10 @@ class FunnelQueryRunner:
         """See `coverage_of`."""
         gaps = self._read_gaps(context.workspace_id, context.params.website_ids)
         return coverage_of(context, provenance, gaps, open_windows, remarks)
+
+    def receipt(self, context: QueryContext) -> str | None:
+        """Return the address of the newest receipt of the same question; None without one."""
+        return self._find_receipt(context.workspace_id, context.question)
 
     def count_lost_events(self, context: QueryContext) -> int:
         """Return the number of events that clients reported as dropped in the period.

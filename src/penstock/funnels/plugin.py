@@ -19,7 +19,7 @@ from penstock.funnels.internal_traffic.service import InternalTrafficService
 from penstock.funnels.outcomes import routes as outcome_routes
 from penstock.funnels.outcomes.service import OutcomeService
 from penstock.funnels.outcomes.worker import OutcomeWorker
-from penstock.funnels.pipeline import FunnelQueryRunner, ReadLostEvents
+from penstock.funnels.pipeline import FindReceipt, FunnelQueryRunner, ReadLostEvents
 from penstock.funnels.queries.coverage import ReadGaps
 from penstock.funnels.queries.engine import Engine
 from penstock.funnels.queries.request import provide_run_question
@@ -78,6 +78,7 @@ def build(
     wait_until_shipped: WaitUntilShipped,
     read_people: ReadPeople,
     read_gaps: ReadGaps,
+    find_receipt: FindReceipt,
     read_lost_events: ReadLostEvents,
     read_slugs: ReadSlugs,
     wait_for_clicks: WaitForClicks,
@@ -87,6 +88,7 @@ def build(
     wait_until_shipped, read_lost_events: functions of the events room.
     read_people: names the people behind visitors; a function of the identity room.
     read_gaps: finds the imports and deletions that limit the coverage of a report.
+    find_receipt: finds the receipt of a question; a function of the receipts room.
     read_slugs, wait_for_clicks: functions of the links room.
     """
     settings, clock, database, warehouse, *_ = core
@@ -107,6 +109,7 @@ def build(
         outcomes=outcomes,
         read_people=read_people,
         read_gaps=read_gaps,
+        find_receipt=find_receipt,
         read_lost_events=read_lost_events,
     )
     # The rule of a cohort cannot depend on another cohort, so its runner does not read cohorts.

@@ -10,13 +10,13 @@ from litestar.handlers import HTTPRouteHandler
 from penstock.accounts.audit.model import Action
 from penstock.accounts.audit.service import AuditLog
 from penstock.accounts.model import Caller
+from penstock.funnels.attempt_keys import AttemptKeysIn, AttemptKeysRecord, find_attempt_keys
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.request import question
-from penstock.funnels.queries.schema import AdHocQuery
 from penstock.funnels.questions import EXPORTS, QUESTIONS, FunnelExport, FunnelQuestion
 from penstock.funnels.results.schema import PreviewIn, ResultsRecord
 from penstock.funnels.results.service import preview
-from penstock.funnels.units.schema import TraceRecord
+from penstock.funnels.units.schema import TraceQuery, TraceRecord
 from penstock.funnels.units.trace_reader import trace_of
 from penstock.http.answers import file_download
 from penstock.http.requests import AnyRequest, raw_path_after
@@ -78,13 +78,31 @@ def preview_funnel(
     return preview(funnel_queries, caller.workspace_id, draft)
 
 
+@slow_route(
+    "POST",
+    "/api/funnels/attempt-keys",
+    "Find the attempt ID",
+    status=200,
+    validated_by="funnels",
+    scopes=(KeyScope.READ,),
+    tag="funnels",
+)
+def propose_attempt_keys(
+    caller: Caller, funnel_queries: FunnelQueryRunner, draft: AttemptKeysIn
+) -> AttemptKeysRecord:
+    """Send a draft of a funnel, as for a preview. Returns the keys of its events that could be the
+    attempt ID, measured, the best first. IDs of people and devices are never proposed.
+    """
+    return find_attempt_keys(funnel_queries, caller.workspace_id, draft)
+
+
 @question("units/{unit:path}", "Trace of one unit")
 def read_trace(
     request: AnyRequest,
     caller: Caller,
     funnel_queries: FunnelQueryRunner,
     funnel_id: str,
-    query: AdHocQuery,
+    query: TraceQuery,
 ) -> TraceRecord:
     """Returns all events of an attempt or a visitor in reading order, each with its decision."""
     unit, names_by_trait = unit_in_path(request), _may_see_traits(caller)
@@ -116,6 +134,7 @@ def _described_by(use_case: Callable[..., Any], function: Callable[..., Any]) ->
 
 ROUTES = (
     preview_funnel,
+    propose_attempt_keys,
     *map(_question_route, QUESTIONS),
     *map(_export_route, EXPORTS),
     read_trace,

@@ -97,10 +97,13 @@ class Readiness(NamedTuple):
 
     stores: whether each store answers. is_damaged: whether the metadata database is damaged.
 
-    missing_right: a permission missing in the event store. silent_shards: numbers of the event
-    store's shards that do not respond. failed_workers: workers that have failed for a minute or
-    longer. outbox: None if the metadata database does not answer. is_outbox_old:
-    whether the oldest rows have waited too long. resources: None if the disk does not answer.
+    missing_right: a permission missing in the event store. silence: a sentence that names the event
+    store's shards or replicas that do not respond. failed_workers: workers that have failed for a
+    minute or longer. outbox: None if the metadata database does not answer. is_outbox_old: whether
+    the oldest rows have waited too long. resources: None if the disk does not answer.
+    clock_ahead_ms: milliseconds that this machine's clock is ahead of PostgreSQL's; None with
+    SQLite.
+    cannot_write: whether the disk of the metadata database is full, although space may seem free.
     outcomes, missing: for information only; they never make the node unready.
     """
 
@@ -114,7 +117,9 @@ class Readiness(NamedTuple):
     missing: MissingEvents
     is_damaged: bool
     missing_right: str | None
-    silent_shards: Sequence[int]
+    silence: str | None
+    clock_ahead_ms: int | None
+    cannot_write: bool
 
     @property
     def is_ready(self) -> bool:
@@ -127,7 +132,7 @@ class Readiness(NamedTuple):
 
     @property
     def is_disk_full(self) -> bool:
-        return self.resources is not None and self.resources.is_disk_full
+        return self.cannot_write or (self.resources is not None and self.resources.is_disk_full)
 
     @property
     def is_degraded(self) -> bool:

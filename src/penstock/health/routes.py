@@ -12,7 +12,7 @@ from penstock.health.model import MissingEvents, OutcomesHealth, Readiness, Reso
 from penstock.health.service import HealthService
 from penstock.http.answers import answer
 from penstock.http.handlers import route
-from penstock.warehouse.cluster import describe_silent_shards
+from penstock.metadb.clock import LARGE_DIFFERENCE_MS
 
 _DAMAGED = "The metadata database is damaged: restore a backup."
 _DISK_FULL = "The disk is full: free some space, such as by cancelling imports."
@@ -36,6 +36,9 @@ async def ready(health: HealthService) -> Response[bytes]:
         "reason": _reason(readiness),
         "outbox": _outbox(readiness),
         "resources": _resources(readiness.resources),
+        "clockAheadSeconds": None
+        if readiness.clock_ahead_ms is None
+        else readiness.clock_ahead_ms / 1000,
         "missingEvents": _missing(readiness.missing),
         "storedOutcomes": _outcomes(readiness.outcomes),
         "workers": [_worker(worker) for worker in readiness.workers],
@@ -54,11 +57,23 @@ def _reason(readiness: Readiness) -> str | None:
         return _DAMAGED
     if right := readiness.missing_right:
         return f"The event store refuses a right: GRANT {right} to its user."
-    if shards := describe_silent_shards(readiness.silent_shards):
-        return shards
     if readiness.is_disk_full:
         return _DISK_FULL
-    return _DISK_LOW if readiness.is_degraded else None
+    if readiness.silence:
+        return readiness.silence
+    if readiness.is_degraded:
+        return _DISK_LOW
+    return _clock_reason(readiness.clock_ahead_ms or 0)
+
+
+def _clock_reason(ahead_ms: int) -> str | None:
+    if abs(ahead_ms) <= LARGE_DIFFERENCE_MS:
+        return None
+    direction = "ahead of" if ahead_ms > 0 else "behind"
+    return (
+        f"The clock of this machine is {abs(ahead_ms) / 1000:.1f} seconds {direction} the metadata "
+        "database's: synchronise it. Penstock uses the database's."
+    )
 
 
 def _outbox(readiness: Readiness) -> dict[str, Any] | None:

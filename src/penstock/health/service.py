@@ -13,6 +13,7 @@ from penstock.base.worker import Worker, WorkerHealth
 from penstock.core import Core
 from penstock.health.model import MissingEvents, OutboxState, OutcomesHealth, Readiness
 from penstock.health.resources import read_resources
+from penstock.metadb.clock import DatabaseClock
 
 FAILED_AFTER_MS = 60_000
 """Time of continuous failure after which a worker makes the node unready, in ms."""
@@ -39,7 +40,7 @@ class HealthService:
         missing: reads the number of missing events.
         """
         self._database, self._warehouse, self._workers = core.database, core.warehouse, workers
-        self._outcomes, self._missing = outcomes, missing
+        self._clock, self._outcomes, self._missing = core.clock, outcomes, missing
         self._answer_s = _ANSWER_S
         probes: dict[str, Callable[[], Any]] = {
             "database": core.database.answers,
@@ -75,7 +76,9 @@ class HealthService:
             missing=self._missing(),
             is_damaged=self._database.damage is not None,
             missing_right=self._warehouse.missing_right,
-            silent_shards=self._warehouse.silent_shards,
+            silence=self._warehouse.silence,
+            clock_ahead_ms=self._clock_ahead_ms(),
+            cannot_write=self._database.is_full,
         )
 
     async def _result(self, name: str) -> Any:
@@ -88,6 +91,11 @@ class HealthService:
         with anyio.move_on_after(self._answer_s), suppress(StoreUnavailable, OSError):
             return await to_thread.run_sync(probe, limiter=limiter, abandon_on_cancel=True)
         return None
+
+    def _clock_ahead_ms(self) -> int | None:
+        if self._database.is_sqlite or not isinstance(self._clock, DatabaseClock):
+            return None
+        return self._clock.ahead_ms
 
     def _has_failed(self, worker: WorkerHealth) -> bool:
         return worker.failing_since_ms is not None and worker.failing_for_ms >= FAILED_AFTER_MS

@@ -70,7 +70,7 @@ def build(core: Core, accounts: AccountsRoom, events: EventsRoom) -> LinksRoom:
         on_stored=events.shipper.wake,
         process=ClaimableClickWriter(settings).write,
     )
-    click_quota = ClickQuota(database, settings.clicks_per_minute, clock)
+    click_quota = ClickQuota(database, settings.share(settings.clicks_per_minute), clock)
     return LinksRoom(
         associations=AssociationService(websites, settings),
         links=links,

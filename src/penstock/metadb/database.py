@@ -7,7 +7,7 @@ error from SQLAlchemy is a bug.
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from threading import Lock
 from time import monotonic, sleep
@@ -25,7 +25,7 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from penstock.base.errors import ConcurrentUpdate, StoreConflict, StoreUnavailable
+from penstock.base.errors import DISK_IS_FULL, ConcurrentUpdate, StoreConflict, StoreUnavailable
 from penstock.base.schema_version import NewerSchema
 from penstock.metadb import postgres, sqlite
 from penstock.metadb.changes import Changes
@@ -40,6 +40,14 @@ _CONFLICT_STATES = (
     "23505", "23503",  # PostgreSQL: unique violation, foreign key violation
     "SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY", "SQLITE_CONSTRAINT_FOREIGNKEY",
 )  # fmt: skip
+_GROWING = (
+    text("CREATE TABLE space_probe (content BLOB)"),
+    text("INSERT INTO space_probe VALUES (zeroblob(1048576))"),
+    text("DROP TABLE space_probe"),
+)
+"""Statements that succeed only if the file of SQLite can grow. They leave nothing behind."""
+_FULL_RETRY_S = 30
+"""Seconds after which senders may try again if the disk is full."""
 _TRY_LOCK = text("SELECT pg_try_advisory_xact_lock(:work)")
 _IS_LOCKED = text("""
     SELECT EXISTS (
@@ -130,6 +138,8 @@ class Database:
         self._log = sqlite.LogState(0, 0)
         self.damage: str | None = None
         """SQLite's error message if it has found its file damaged, otherwise None."""
+        self.is_full = False
+        """Whether a write to SQLite found its disk full, until `answers` finds space."""
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -151,6 +161,7 @@ class Database:
                 with connection.begin():
                     yield connection
             except BaseException as error:
+                self.is_full = self.is_full or _is_full(error)
                 if not _is_rolled_back(error):
                     # The connection's state is unknown; the next write opens another one.
                     self._drop_writer()
@@ -250,6 +261,11 @@ class Database:
         """
         if self.damage is not None:
             return False
+        if self.is_full:
+            with suppress(StoreUnavailable), self.write() as connection:
+                for statement in _GROWING:
+                    connection.execute(statement)
+                self.is_full = False
         is_writable = text(
             "SELECT 1"
             if self.is_sqlite
@@ -381,6 +397,11 @@ class Database:
         self.engine.dispose()
 
 
+def _is_full(error: BaseException) -> bool:
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    return getattr(cause, "sqlite_errorname", "") == "SQLITE_FULL"
+
+
 def _is_rolled_back(error: BaseException) -> bool:
     """Whether the connection is still usable after a write that failed with this error.
 
@@ -413,6 +434,8 @@ def _translate(error: SQLAlchemyError) -> Exception | None:
         return StoreConflict(reason) if state in _CONFLICT_STATES else None
     if state in _CONCURRENCY_STATES:
         return ConcurrentUpdate(reason=reason)
+    if _is_full(error):
+        return StoreUnavailable(DISK_IS_FULL, retry_after_s=_FULL_RETRY_S, reason=reason)
     is_away = isinstance(error, OperationalError | InterfaceError)
     if is_away or error.connection_invalidated or state == _READ_ONLY_STATE:
         return StoreUnavailable(reason=reason)

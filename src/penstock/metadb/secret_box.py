@@ -1,4 +1,5 @@
-"""Encrypts secrets that the metadata DB must be able to return: signing secrets and second factors.
+"""Encrypts secrets that the metadata DB must be able to return: signing secrets, second
+factors and the keys of receipts.
 
 Passwords, sessions and API keys are stored as hashes instead. Uses Fernet: AES-128-CBC with
 HMAC-SHA256. Its package takes 7 MB of memory, so it is imported when the first secret is sealed or
@@ -24,6 +25,7 @@ from penstock.metadb.tables import (
     alert_channels,
     identity_secrets,
     provider_secrets,
+    receipt_keys,
     second_factors,
     webhook_secrets,
 )
@@ -42,6 +44,8 @@ _SEALED_COLUMNS: tuple[Column[str], ...] = (
     second_factors.c.secret,
     alert_channels.c.secret,
     webhook_secrets.c.secret,
+    receipt_keys.c.private_key,
+    receipt_keys.c.sums_key,
 )
 """All columns with sealed texts. Each of their tables has a column `id`."""
 

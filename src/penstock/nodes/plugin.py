@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from penstock.base.metrics import PolledGauge
 from penstock.base.worker import Backoff, Worker
 from penstock.core import Core, Room
+from penstock.metadb.clock import COMPARED_EVERY_S, DatabaseClock
 
 
 @dataclass(frozen=True)
@@ -12,25 +14,39 @@ class NodesRoom(Room):
     """Background workers of a node.
 
     change_listener: listens for changes that other nodes announce; None with SQLite, which has only
-    one node. checkpoints: copies SQLite's log into the database file; None with PostgreSQL.
+    one node. clock_comparison: compares this machine's clock with that of PostgreSQL's server.
+    checkpoints: copies SQLite's log into the database file; None with PostgreSQL.
     """
 
     change_listener: Worker | None = None
+    clock_comparison: Worker | None = None
+    clock_gauge: PolledGauge | None = None
     checkpoints: Worker | None = None
 
     def workers(self) -> Sequence[Worker]:
-        return [worker for worker in (self.change_listener, self.checkpoints) if worker is not None]
+        workers = (self.change_listener, self.clock_comparison, self.checkpoints)
+        return [worker for worker in workers if worker is not None]
+
+    def gauges(self) -> Sequence[PolledGauge]:
+        return [self.clock_gauge] if self.clock_gauge else []
 
 
 def build(core: Core) -> NodesRoom:
     database = core.database
     if database.is_sqlite:
         return NodesRoom(checkpoints=Worker("checkpoints", database.checkpoint, core.clock))
+    listener = Worker(
+        "change_listener", database.changes.receive, core.clock, backoff=Backoff(longest_s=2.0)
+    )
+    clock = core.clock
+    if not isinstance(clock, DatabaseClock):
+        return NodesRoom(listener)
     return NodesRoom(
-        change_listener=Worker(
-            "change_listener",
-            database.changes.receive,
-            core.clock,
-            backoff=Backoff(longest_s=2.0),
-        )
+        listener,
+        Worker("clock_comparison", clock.compare, clock, period_s=COMPARED_EVERY_S),
+        PolledGauge(
+            "penstock_clock_ahead_seconds",
+            "Seconds that this machine's clock is ahead of PostgreSQL's; negative if behind.",
+            lambda: clock.ahead_ms / 1000,
+        ),
     )

@@ -68,6 +68,12 @@ def parse(url: str) -> Target:
     return Target(parts.scheme, _host(parts.hostname or ""), port or _PORTS[parts.scheme], path)
 
 
+def site_of(url: str) -> str:
+    """Return the scheme and host of a URL, whose path may be a secret."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.hostname}"
+
+
 def _host(name: str) -> str:
     if is_ip_address(name) and "%" not in name:  # no zone: a zone is of this machine
         try:

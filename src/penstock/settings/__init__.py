@@ -82,6 +82,8 @@ class Limits:
     """Maximum seconds that a report waits for events that were acknowledged before the report was
     requested.
     """
+    receipt_wait_s: float = 2.0
+    """Seconds in which events that were received before a receipt's time reach the metadata DB."""
     stored_outcomes_after_ms: int = 200
     """Minimum query time in milliseconds at which a saved funnel's outcomes are stored."""
 
@@ -106,6 +108,10 @@ class Settings(
     model_config = SettingsConfigDict(env_prefix="PENSTOCK_", frozen=True, extra="ignore")
 
     _limits: Limits = PrivateAttr(default=Limits())
+
+    def share(self, limit: int) -> int:
+        """Return this node's share of a limit that all nodes keep together; at least 1."""
+        return max(1, limit // self.nodes)
 
     @field_validator("data", "secret_key_file", "geoip", mode="before")
     @classmethod

@@ -135,6 +135,16 @@ class StoreSettings(SettingGroup):
             "one that listens.",
         ),
     ] = 20
+    nodes: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=1_000,
+            description="Number of nodes that share the PostgreSQL database. Each node allows its "
+            "share of the limits that guard the stores and the accounts: queries at a time, the "
+            "rates of addresses and websites, clicks on links, and attempts to log in.",
+        ),
+    ] = 1
     warehouse_url: Annotated[
         str | None,
         Field(

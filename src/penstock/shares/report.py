@@ -82,6 +82,7 @@ def read_report(
         cohorts_total=results.cohorts.total if keys else 0,
         earlier=earlier,
         forecast=_forecast(runner, context),
+        receipt=runner.receipt(context),
     )
 
 

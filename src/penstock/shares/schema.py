@@ -117,3 +117,7 @@ class SharedReportRecord(Record):
     """Where the rate of all units settles; null if no unit is open, or if none was made within a
     day.
     """
+    receipt: str | None
+    """Address of the newest receipt of this number, for people with an account; null without
+    one.
+    """

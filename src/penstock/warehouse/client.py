@@ -15,7 +15,12 @@ from penstock.base.errors import StoreUnavailable
 from penstock.base.row_files import RowFormat
 from penstock.base.temporary_files import temporary_file
 from penstock.base.tracing import span
-from penstock.warehouse.cluster import Cluster
+from penstock.warehouse.cluster import (
+    Cluster,
+    Responses,
+    describe_silent_replicas,
+    describe_silent_shards,
+)
 from penstock.warehouse.connections import SQL, Connections, Result
 from penstock.warehouse.errors import (
     WAREHOUSE_RIGHT_MISSING,
@@ -59,8 +64,10 @@ class Warehouse(Connections):
     missing_right: str | None = None
     """The right that Penstock's user lacked when `answers` was last called; None if it lacked none.
     """
-    silent_shards: Sequence[int] = ()
-    """The numbers, from 1, of the shards that did not respond when `answers` was last called."""
+    silence: str | None = None
+    """A sentence that names the shards or replicas of a cluster that did not respond when `answers`
+    was last called; None if all responded.
+    """
     _orders_inserts: bool | None = None  # None until the first call.
 
     def orders_inserts(self) -> bool:
@@ -250,16 +257,17 @@ class Warehouse(Connections):
             self._written.resume_merges()
 
     def answers(self) -> bool:
-        """Whether the engine responds now. In a cluster, every shard must respond.
+        """Whether the engine responds now. In a cluster, one replica of every shard must respond.
 
-        Sets `missing_right` and `silent_shards`.
+        Sets `missing_right` and `silence`.
         """
         try:
             if self.cluster is None:
                 self.query_at_once("SELECT 1")
             else:
-                self._check_shards(self.cluster)
-            if self._server is not None:
+                self._check_cluster(self.cluster)
+            # A server that hangs cannot tell its rights in the time of this check.
+            if self._server is not None and self.silence is None:
                 self._check_rights()
         except StoreUnavailable as error:
             self._note_right(error)
@@ -268,22 +276,25 @@ class Warehouse(Connections):
             return False
         return True
 
-    def _check_shards(self, cluster: Cluster) -> None:
-        silent: list[int] = []
+    def _check_cluster(self, cluster: Cluster) -> None:
+        silence = None
         try:
-            try:
-                rows = self.query_at_once(cluster.check, settings=cluster.check_settings)[1]
-            except StoreUnavailable:
-                # If the server had an open connection to a shard that hangs, it closed the
-                # connection.
-                rows = self.query_at_once(cluster.check, settings=cluster.check_settings)[1]
-            responding = {number for number, _ in rows}
-            shards = range(1, max((count for _, count in rows), default=0) + 1)
-            silent = [number for number in shards if number not in responding]
-            if silent or not rows:
+            shards = self._responses(cluster, cluster.check_shards)
+            silence = describe_silent_shards(shards)
+            if silence or not shards.total:
                 raise unavailable_error("a shard does not respond")
+            servers = self._responses(cluster, cluster.check_servers)
+            silence = describe_silent_replicas(servers, shards.total)
         finally:
-            self.silent_shards = silent
+            self.silence = silence
+
+    def _responses(self, cluster: Cluster, check: str) -> Responses:
+        try:
+            rows = self.query_at_once(check, settings=cluster.check_settings)[1]
+        except StoreUnavailable:
+            # If the server had an open connection to one that hangs, it closed the connection.
+            rows = self.query_at_once(check, settings=cluster.check_settings)[1]
+        return Responses.of(rows)
 
     def _check_rights(self) -> None:
         try:

@@ -13,9 +13,9 @@ the events of a unit can be on any shard: attempts are matched by a property, an
 visitor of stored events.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.base.patterns import Pattern
 from penstock.base.wording import listed
@@ -37,12 +37,20 @@ _VIEW_CHANGE = Pattern(r"\bMODIFY QUERY\b")
 _CHANGE = Pattern(r"\b(ALTER|TRUNCATE) TABLE (\w+)")
 _KILL = Pattern(r"\bKILL QUERY\b")
 _FROM = Pattern(rf"\bFROM ({_TABLES})\b")
+_STATE = Pattern(r"\bFROM system\.(?:parts|processes)\b")
 _NODES = Pattern(r"\bFROM system\.(parts|processes|mutations)\b")
 _WINDOW = Pattern(r"\bnon_replicated_deduplication_window = (\d+)")
 _INSERT = Pattern(r"\bINSERT INTO\b")
 # Matches the name of the local table in the catalogue view's SELECT.
 _REBUILT = Pattern(rf"\b({_TABLES})_local AS ")
-_CHECK = "SELECT DISTINCT shardNum(), shardCount() FROM cluster(`{name}`, view(SELECT 1))"
+_CHECK = "SELECT DISTINCT shardNum(), shardCount() FROM {function}(`{name}`, view(SELECT 1))"
+_OF_RESPONDING = """
+SETTINGS skip_unavailable_shards = 1, connections_with_failover_max_tries = 1,
+    handshake_timeout_ms = 500
+"""
+"""Settings for statements about the parts and queries of the servers that respond.
+Statements about rows never skip a shard.
+"""
 _SILENT_S = 300
 _DEDUPLICATED_S = 30 * 86_400
 
@@ -57,6 +65,8 @@ class Cluster:
         "skip_unavailable_shards": 0,  # A result without some shards would be wrong.
         # Reads go to the replica that received the writes, so they see all shipped events.
         "load_balancing": "in_order",
+        # A replica that lags for a second or longer is read only if all replicas lag.
+        "max_replica_delay_for_distributed_queries": 1,
         "prefer_localhost_replica": 0,
         "handshake_timeout_ms": 1000,  # A server tries three times to connect to a shard.
     }
@@ -67,14 +77,17 @@ class Cluster:
         "connections_with_failover_max_tries": 1,
         "receive_timeout": 1,
     }
-    """Settings for `check`. They limit the wait for a shard to a second."""
+    """Settings for both checks. They limit the wait for a server to a second."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._on_cluster = f"ON CLUSTER `{name}`"
-        self.check = _CHECK.replace("{name}", name)
-        """Statement that returns a row for each shard that responds: the shard's number, and the
-        number of all shards.
+        self.check_shards, self.check_servers = (
+            _CHECK.format(name=name, function=function)
+            for function in ("cluster", "clusterAllReplicas")
+        )
+        """Statements that return a row for each shard, or each server, that responds: its number,
+        and the number of all of them.
         """
 
     def silence_limit(self, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -93,6 +106,8 @@ class Cluster:
             lambda match: f"{match[1]} TABLE {shard_table(match[2])} {self._on_cluster}", statement
         )
         text = _KILL.sub(lambda _: f"KILL QUERY {self._on_cluster}", text)
+        if _STATE.search(text):
+            text += _OF_RESPONDING
         text = _NODES.sub(
             lambda match: f"FROM clusterAllReplicas(`{self.name}`, system.{match[1]})", text
         )
@@ -158,11 +173,48 @@ def shard_table(table: str) -> str:
     return f"{table}_local" if table in SHARDED else table
 
 
-def describe_silent_shards(numbers: Sequence[int]) -> str | None:
+class Responses(NamedTuple):
+    """The numbers, from 1, of the shards or servers that respond. total: the number of all."""
+
+    numbers: frozenset[int]
+    total: int
+
+    @classmethod
+    def of(cls, rows: Iterable[Sequence[int]]) -> "Responses":
+        """Read the result of a check."""
+        pairs = [(number, count) for number, count in rows]
+        return cls(
+            frozenset(number for number, _ in pairs), max((count for _, count in pairs), default=0)
+        )
+
+    @property
+    def silent(self) -> list[int]:
+        return [number for number in range(1, self.total + 1) if number not in self.numbers]
+
+
+def describe_silent_shards(shards: Responses) -> str | None:
     """Return a sentence that names the shards that do not respond; None if all respond."""
-    if not numbers:
+    return _silence("shard", [str(number) for number in shards.silent])
+
+
+def describe_silent_replicas(servers: Responses, shards: int) -> str | None:
+    """Return a sentence that names the replicas that do not respond; None if all respond.
+
+    servers: the servers in the order of the cluster's configuration. shards: number of shards. If
+    they have different numbers of replicas, the sentence only numbers the servers.
+    """
+    replicas, rest = divmod(servers.total, shards)
+    if rest:
+        return _silence("server", [str(number) for number in servers.silent])
+    names = [
+        f"{(number - 1) % replicas + 1} of shard {(number - 1) // replicas + 1}"
+        for number in servers.silent
+    ]
+    return _silence("replica", names)
+
+
+def _silence(noun: str, names: Sequence[str]) -> str | None:
+    if not names:
         return None
-    named = listed([str(number) for number in numbers])
-    if len(numbers) == 1:
-        return f"Shard {named} of the event store does not respond."
-    return f"Shards {named} of the event store do not respond."
+    subject, verb = (noun, "does") if len(names) == 1 else (f"{noun}s", "do")
+    return f"{subject.capitalize()} {listed(names)} of the event store {verb} not respond."

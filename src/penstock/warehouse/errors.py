@@ -16,6 +16,10 @@ _RETRY_AFTER_S = 5
 TIMEOUT_EXCEEDED, ABORTED, MEMORY_LIMIT_EXCEEDED, QUERY_WAS_CANCELLED = 159, 236, 241, 394
 """Error codes of the engine. ABORTED: a merge was aborted."""
 
+_DISK_IS_FULL = (
+    "The disk of the event store is full. Ask the operator for more disk space, then try again."
+)
+
 REFUSED_FORM = 1000
 """Error code for a parameter that the server refuses, for example a parameter that is too long."""
 
@@ -33,6 +37,10 @@ _LOST_SHARD = "Attempt to read after eof: while receiving packet from "
 """Start of the error message of a server that lost its connection to another server. The error
 code, 32, does not identify this error, because a row that ends too early has the same code.
 """
+
+_NOT_ENOUGH_SPACE = 243
+_NO_SPACE = "No space left on device"
+"""Part of the message of other errors that a full disk causes."""
 
 _DAMAGED = frozenset(
     # Truncated data, wrong checksums and other corruption; files of a part that are missing,
@@ -79,7 +87,8 @@ def translate_errors() -> Iterator[None]:
             raise _damage_error(str(error)) from error
         if code == _RIGHT_IS_MISSING:
             raise _missing_right_error(str(error)) from error
-        if is_driver_error or code in _SERVER_IS_AWAY:
+        is_full = code == _NOT_ENOUGH_SPACE or _NO_SPACE in str(error)
+        if is_driver_error or is_full or code in _SERVER_IS_AWAY:
             raise unavailable_error(str(error)) from error
         raise QueryFailed(str(error), code) from error
 
@@ -114,8 +123,9 @@ def explain_failure(error: QueryFailed) -> Exception:
 
 def unavailable_error(reason: str = "") -> StoreUnavailable:
     """Return the error for an unresponsive store. reason: the driver's message, for logs."""
+    is_full = _NO_SPACE in reason or f"Code: {_NOT_ENOUGH_SPACE}." in reason
     return StoreUnavailable(
-        "The event store is not responding. Try again.",
+        _DISK_IS_FULL if is_full else "The event store is not responding. Try again.",
         code=WAREHOUSE_UNAVAILABLE,
         retry_after_s=_RETRY_AFTER_S,
         reason=reason,

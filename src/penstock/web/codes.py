@@ -156,6 +156,9 @@ definition_not_readable 409 A filter of the saved funnel, or of a goal that it u
   valid; errors names each. Correct it and save.
 too_many_cohorts        409 The workspace has the maximum number of saved cohorts. Delete one.
 too_many_shares         409 The workspace has the maximum number of shared reports. Revoke one.
+too_many_receipts       409 The workspace has the maximum number of receipts. Revoke one.
+receipt_key_unknown     409 The service does not have the key of this receipt, for example because
+  it was restored from an older backup. Open the receipt at the service that made it.
 too_many_alerts         409 The workspace has the maximum number of alerts. Delete one.
 too_many_destinations   409 The workspace has exports to the maximum number of destinations.
   Forget one.
@@ -209,6 +212,8 @@ query_too_large         503 The query exceeded the memory limit of the workspace
   raise the limit.
 busy                    503 Too many requests are waiting, from this workspace, this network or
   overall; nothing was done. Retry-After says when to retry.
+events_wait             503 Some events wait for the event store, and a receipt needs all events
+  that were received before it. Retry-After says when to retry.
 share_not_available     503 The shared report cannot be computed at the moment. Try again in a
   minute.
 too_many_jobs           503 The workspace has too many unfinished jobs. Wait, or cancel one.
@@ -294,6 +299,7 @@ in_the_past             - The time must be in the future.
 wrong_signature         - The signature was not made with a secret of the website.
 wrong_password          - This is not the current password.
 wrong_code              - The code is wrong or has already been used.
+not_verified            - The receipt was changed, or no key of this service has signed it.
 not_an_id               - The ID has other characters than those in the message, or too many.
 not_an_email            - The value is not an email address.
 not_a_domain            - The value is not a host name.
@@ -364,6 +370,9 @@ not_both                - A mapping has either a column with event names or one 
 out_of_range            - The number or time is outside the allowed range; the message names it.
 read_only               - The field cannot be changed; omit it or send the stored value.
 needs_start             - endAt was sent without startAt.
+needs_tool              - mode or shown was sent without countLike.
+rule_not_counted        - The other tool's rule for a part of this funnel is unknown, or not counted
+  yet; the message names it.
 needs_end               - startAt was sent without endAt.
 unknown_revision        - The funnel has no such revision.
 not_earlier             - compareStartAt is not before startAt.

@@ -36,6 +36,8 @@ SETTINGS = (
     Entry("Workspace", "/settings/workspace"),
     Entry("Internal traffic", "/settings/internal-traffic"),
     Entry("Shared reports", "/settings/shares"),
+    Entry("Webhooks", "/settings/webhooks"),
+    Entry("Receipts", "/settings/receipts"),
     Entry("Audit log", "/settings/audit-log"),
     Entry("Account", "/settings/account"),
 )

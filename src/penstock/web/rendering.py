@@ -26,7 +26,7 @@ from penstock.web.assets import accepts_gzip, asset_url
 _CODE = Pattern(r"`([^`]+)`")
 _ID = Pattern(r"[a-z]{3}_[0-9a-z]{26}")
 _ISO_TIME = Pattern(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
-_FORM_PAGES = ("/new", "/edit", "/upload", "/undo", "/share", "/welcome")
+_FORM_PAGES = ("/new", "/edit", "/upload", "/undo", "/share", "/receipt", "/welcome")
 """Endings of the paths of pages whose form changes something."""
 _MIN_GZIP_SIZE = 1000  # bytes
 

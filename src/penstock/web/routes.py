@@ -18,6 +18,7 @@ from penstock.web.pages.imports import routes as imports_routes
 from penstock.web.pages.links import routes as links_routes
 from penstock.web.pages.live import routes as live_routes
 from penstock.web.pages.people import routes as people_routes
+from penstock.web.pages.receipts import routes as receipts_routes
 from penstock.web.pages.report import routes as report_routes
 from penstock.web.pages.segments import routes as segments_routes
 from penstock.web.pages.session import routes as session_routes
@@ -26,6 +27,7 @@ from penstock.web.pages.shares import routes as shares_routes
 from penstock.web.pages.system import routes as system_routes
 from penstock.web.pages.units import routes as units_routes
 from penstock.web.pages.visitors import routes as visitors_routes
+from penstock.web.pages.webhooks import routes as webhooks_routes
 from penstock.web.pages.websites import routes as websites_routes
 from penstock.web.pages.welcome import routes as welcome_routes
 
@@ -62,6 +64,8 @@ ROUTES = (
     *people_routes.ROUTES,
     *settings_routes.ROUTES,
     *shares_routes.ROUTES,
+    *webhooks_routes.ROUTES,
+    *receipts_routes.ROUTES,
     *system_routes.ROUTES,
     asset,
     *client_routes.ROUTES,

@@ -39,12 +39,12 @@ def list_webhooks(
     caller: Caller, webhooks: WebhookService, query: PageQuery
 ) -> Listing[UnitWebhookRecord]:
     """Lists webhooks, newest first."""
-    return webhooks.page(caller.workspace_id, query.pagination)
+    return webhooks.page(caller, query.pagination)
 
 
 @route("GET", _ONE, "A webhook", scopes=_SCOPES, tag="webhooks")
 def read_webhook(caller: Caller, webhooks: WebhookService, webhook_id: str) -> UnitWebhookRecord:
-    return webhooks.get(caller.workspace_id, webhook_id)
+    return webhooks.get(caller, webhook_id)
 
 
 @route("PATCH", _ONE, "Change a webhook", tag="webhooks")
@@ -103,7 +103,7 @@ def list_webhook_deliveries(
     caller: Caller, webhooks: WebhookService, webhook_id: str, query: PageQuery
 ) -> Listing[DeliveryRecord]:
     """Lists the last 200 requests to the receiver, newest first."""
-    deliveries = webhooks.deliveries(caller.workspace_id, webhook_id, query.pagination)
+    deliveries = webhooks.deliveries(caller, webhook_id, query.pagination)
     return deliveries.map(DeliveryRecord.from_delivery)
 
 

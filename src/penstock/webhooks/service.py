@@ -1,6 +1,6 @@
 """Use cases for webhooks. Methods block: call them from a worker thread, except `test`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import json
@@ -18,11 +18,13 @@ from penstock.base.ids import ScopeId, VisitorId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
 from penstock.core import Core
 from penstock.funnels.changes import OutcomeChanges, StoredFunnel
+from penstock.http.scopes import KeyScope
 from penstock.metadb.named import check_number
 from penstock.metadb.person import Person, StoredRecord
 from penstock.metadb.secret_box import SecretBox
 from penstock.metadb.tables import webhooks
 from penstock.outbound.sender import Outbound, new_signing_secret
+from penstock.outbound.targets import site_of
 from penstock.webhooks import store
 from penstock.webhooks.deliveries import Deliverer
 from penstock.webhooks.model import (
@@ -70,8 +72,8 @@ class WebhookService:
         unknown funnel and `Unauthorized` for a website of another workspace.
         """
         workspace_id, now_ms = actor.workspace_id, self._clock()
-        if self._workspaces.shared_contents(workspace_id).level is not Contents.UNITS:
-            raise Conflict(NOT_ALLOWED, code="figures_only")
+        if reason := self.refusal(workspace_id):
+            raise Conflict(reason, code="figures_only")
         webhook = Webhook(
             id=new_id("whk", now_ms),
             workspace_id=workspace_id,
@@ -94,14 +96,20 @@ class WebhookService:
             self._audit(db, actor, Action.WEBHOOK_CREATED, webhook, webhook.funnel_id)
             return self._record(db, webhook, secret)
 
-    def page(self, workspace_id: WorkspaceId, page: Page) -> Listing[UnitWebhookRecord]:
-        with self._database.read() as db:
-            listed = store.page(db, workspace_id, page)
-            return listed.map(lambda webhook: self._plain_record(db, webhook))
+    def refusal(self, workspace_id: WorkspaceId) -> str | None:
+        """Return why the webhooks of a workspace may send nothing; None if they may."""
+        shared = self._workspaces.shared_contents(workspace_id)
+        return None if shared.level is Contents.UNITS else NOT_ALLOWED
 
-    def get(self, workspace_id: WorkspaceId, webhook_id: str) -> UnitWebhookRecord:
+    def page(self, reader: Caller, page: Page) -> Listing[UnitWebhookRecord]:
         with self._database.read() as db:
-            return self._plain_record(db, _existing(store.find(db, workspace_id, webhook_id)))
+            listed = store.page(db, reader.workspace_id, page)
+            return listed.map(lambda webhook: self._plain_record(db, _shown_to(reader, webhook)))
+
+    def get(self, reader: Caller, webhook_id: str) -> UnitWebhookRecord:
+        with self._database.read() as db:
+            webhook = _existing(store.find(db, reader.workspace_id, webhook_id))
+            return self._plain_record(db, _shown_to(reader, webhook))
 
     def change(self, actor: Caller, webhook_id: str, sent: WebhookChange) -> UnitWebhookRecord:
         """Change fields of a webhook. Raises the same errors as `create`."""
@@ -172,12 +180,16 @@ class WebhookService:
             self._audit(db, actor, Action.WEBHOOK_CHANGED, webhook, "secret")
             return self._record(db, webhook, secret)
 
-    def deliveries(
-        self, workspace_id: WorkspaceId, webhook_id: str, page: Page
-    ) -> Listing[Delivery]:
+    def deliveries(self, reader: Caller, webhook_id: str, page: Page) -> Listing[Delivery]:
         with self._database.read() as db:
-            _existing(store.find(db, workspace_id, webhook_id))
-            return store.deliveries(db, webhook_id, page)
+            _existing(store.find(db, reader.workspace_id, webhook_id))
+            listed = store.deliveries(db, webhook_id, page)
+        return listed if _sees_secrets(reader) else listed.map(lambda each: each._replace(text=""))
+
+    def last_deliveries(self, workspace_id: WorkspaceId) -> Mapping[str, Delivery]:
+        """Return the last delivery of each webhook, by the webhook's ID, without its text."""
+        with self._database.read() as db:
+            return store.last_deliveries(db, workspace_id)
 
     async def test(self, actor: Caller, webhook_id: str) -> Delivery:
         """Send a message of type `test` now. Does not block the event loop.
@@ -254,6 +266,17 @@ class WebhookService:
         now_ms = self._clock()
         secrets = [each for each in store.secrets(db, webhook.id) if each.is_valid(now_ms)]
         return store.waiting(db, webhook.id), secrets
+
+
+def _sees_secrets(reader: Caller) -> bool:
+    """Whether a reader sees URLs and responses of receivers, which may contain secrets."""
+    return KeyScope.MANAGE in reader.scopes
+
+
+def _shown_to(reader: Caller, webhook: Webhook) -> Webhook:
+    if _sees_secrets(reader):
+        return webhook
+    return webhook._replace(url=site_of(webhook.url))
 
 
 def _existing(webhook: Webhook | None) -> Webhook:

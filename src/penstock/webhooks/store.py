@@ -282,6 +282,17 @@ def deliveries(db: Connection, webhook_id: str, page: Page) -> Listing[Delivery]
     return listing_of(db, ordered, page, lambda row: record_of(row, Delivery))
 
 
+def last_deliveries(db: Connection, workspace_id: WorkspaceId) -> dict[str, Delivery]:
+    """Return the last delivery of each webhook of a workspace, by the webhook's ID. Without texts,
+    because it is for lists.
+    """
+    own = select(_C.id).where(_C.workspace_id == workspace_id)
+    newest = select(func.max(_DELIVERIES.number)).where(_DELIVERIES.webhook_id.in_(own))
+    wanted = _DELIVERIES.number.in_(newest.group_by(_DELIVERIES.webhook_id))
+    rows = db.execute(select(webhook_deliveries).where(wanted))
+    return {row.webhook_id: record_of(row, Delivery)._replace(text="") for row in rows}
+
+
 def forget_old_deliveries(db: Connection, webhook_id: str) -> None:
     own = _DELIVERIES.webhook_id == webhook_id
     newest = select(_DELIVERIES.number).where(own).order_by(_DELIVERIES.number.desc())

@@ -108,7 +108,26 @@ def test_an_attempt_id_comes_with_its_steps_in_the_order_of_attempts(send, clien
     summary = summary_of(client, send(lines))
     [cart] = summary["attemptProperties"]
     assert (cart["name"], cart["values"], cart["eventNames"]) == ("cart", 5, 3)
+    assert (cart["share"], cart["severalVisitors"], cart["splitVisitors"]) == (1.0, 0, 2)
     assert [step["name"] for step in cart["steps"]] == list(steps)
+
+
+def test_an_attempt_id_says_what_is_wrong_with_it(send, client, workspace):
+    """An ID that returns, and one with two visitors, beside events without an ID."""
+    lines = [
+        event(name, f"v-{number % 30}", number % 60, cart=f"c-{number}")
+        for number in range(40)
+        for name in ("started", "paid")
+    ]
+    lines += [event("started", "v-0", 50, cart="c-0"), event("paid", "v-2", 51, cart="c-1")]
+    lines += [event("paid", "v-9", 52), event("paid", "v-9", 53)]
+    [cart] = summary_of(client, job := send(lines))["attemptProperties"]
+    assert (cart["severalEntries"], cart["severalVisitors"], cart["share"]) == (1, 1, 0.9762)
+    assert cart["sentence"] == (
+        "cart is on 97.6% of the steps' events and makes 40 attempts; 10 visitors have several of "
+        "them; 1 attempt has several entries; 1 attempt has several visitors."
+    )
+    assert "1 attempt has several entries" in workspace.browser.get(f"/imports/{job['id']}").text
 
 
 def test_steps_with_equal_times_are_in_the_order_that_other_visitors_show(send, client, workspace):
@@ -540,8 +559,12 @@ def test_event_names_of_all_properties_have_a_common_limit(monkeypatch, send, cl
     ]
 
 
+JOURNEYS = ("checkout_id", "customer_order_id", "trip_id")
+
+
 @pytest.mark.parametrize(
-    "name", ["checkout_id", "customer_order_id", "device_id", "domain_userid", "sessionId"]
+    "name",
+    [*JOURNEYS, "device_id", "domain_userid", "sessionId", "visit_id", "idfa", "client_ip"],
 )
 def test_ids_of_people_devices_and_sessions_are_no_attempt_ids(send, client, name):
     lines = [
@@ -552,7 +575,7 @@ def test_ids_of_people_devices_and_sessions_are_no_attempt_ids(send, client, nam
     ]
     lines += [event("paid", "cy", 9, **{name: empty}) for empty in ("", " ", "null", "undefined")]
     proposed = [each["name"] for each in summary_of(client, send(lines))["attemptProperties"]]
-    assert proposed == ([name] if name in ("checkout_id", "customer_order_id") else [])
+    assert proposed == ([name] if name in JOURNEYS else [])
 
 
 def test_a_small_file_reaches_no_limit(send, client):

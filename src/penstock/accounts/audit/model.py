@@ -48,6 +48,8 @@ class Action(StrEnum):
     EXPORT_FORGOTTEN = "export_forgotten"
     SHARE_CREATED = "share_created"
     SHARE_REVOKED = "share_revoked"
+    RECEIPT_CREATED = "receipt_created"
+    RECEIPT_REVOKED = "receipt_revoked"
     WEBHOOK_CREATED = "webhook_created"
     WEBHOOK_CHANGED = "webhook_changed"
     WEBHOOK_DELETED = "webhook_deleted"

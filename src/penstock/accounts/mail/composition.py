@@ -53,8 +53,9 @@ def compose_mail(
 def _section_text(section: MailSection) -> str:
     head = section.title + (f"\n{section.note}" if section.note else "")
     blocks = ["\n".join(section.lines), "\n".join(_table_lines(section.table))]
-    link = [f"{section.link_text}: {section.link}"] if section.link else []
-    return "\n\n".join([head, *filter(None, blocks), *link])
+    links = {section.link_text: section.link, "Receipt": section.receipt}
+    lines = "\n".join(f"{text}: {link}" for text, link in links.items() if link)
+    return "\n\n".join([head, *filter(None, [*blocks, lines])])
 
 
 def _table_lines(rows: Sequence[Sequence[str]]) -> list[str]:

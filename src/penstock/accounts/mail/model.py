@@ -24,6 +24,7 @@ class MailSection:
 
     note: a short text below the title, such as a period; may be empty. table: rows below the
     sentences, the head first; all columns but the first one are figures. link: None without one.
+    receipt: address of the receipt of its number; None without one.
     """
 
     title: str
@@ -32,3 +33,4 @@ class MailSection:
     table: tuple[tuple[str, ...], ...] = ()
     link: str | None = None
     link_text: str = ""
+    receipt: str | None = None

@@ -54,6 +54,7 @@ from penstock.http.schema import RecordsQuery
 from penstock.identity import service as identity
 from penstock.identity.model import AllIds, TraitsChange, VisitorRemoval
 from penstock.identity.profiles.service import stored_user_id, stored_visitor_id
+from penstock.metadb.clock import margin_ms
 
 ReadExports = Callable[[Connection, WorkspaceId, Sequence[int]], list[list[RemainingExport]]]
 """Returns, for each time, the exports that had started by then, except to destinations that a later
@@ -106,8 +107,8 @@ class DeletionService:
         begin = partial(self._begin, actor, website, target, website_ids, quarantined)
         deletion = _with_retries(begin)
         # The time of receipt separates earlier from later events, so an event sent after the
-        # response must be received in a later millisecond.
-        time.sleep(0.001)
+        # response must be received in a later millisecond, also by a node whose clock is behind.
+        time.sleep((1 + 2 * margin_ms(self._clock)) / 1000)
         self.worker.wake()
         return deletion
 
@@ -163,7 +164,8 @@ class DeletionService:
             removed["quarantined"] = quarantined.total() + latest
             highest = events_store.highest_ids(db)
             deletion = replace(
-                new_deletion(website, target.target, now_ms),
+                # Another node's clock may have been ahead when it received an event before this.
+                new_deletion(website, target.target, now_ms + margin_ms(self._clock)),
                 visitor_id=target.visitor_id,
                 user_id=target.user_id,
                 from_at_ms=target.from_,

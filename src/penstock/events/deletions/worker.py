@@ -33,6 +33,10 @@ _WORK = 7305808869229538672
 ForgetVisitors = Callable[[Connection, ScopeId, Sequence[VisitorId]], dict[str, int]]
 """Removes other rooms' data about visitors, in the given transaction. Returns counts by kind."""
 
+_LACKS_REPLICA = (
+    "A replica of the event store does not respond; the deletion ends once its events are removed "
+    "there too."
+)
 _POLL_S = 2.0  # Polling finds deletions that other nodes left behind.
 _PAUSE_S = 0.05
 _SHIP_S = 0.5
@@ -110,12 +114,18 @@ class DeletionWorker:
         except WorkerStopped:
             raise
         except Exception as error:
+            is_one = not isinstance(error, StoreUnavailable) or self._concerns_one(error)
+            if isinstance(error, _STORE_ERRORS) and is_one and self._lacks_replica():
+                # This may take days, in which everything else works.
+                self._delays.pop(deletion.id, None)
+                self._save_delay(deletion, error, _LACKS_REPLICA)
+                return
             kind = type(error).__name__
             if self._delays.get(deletion.id) != kind:
                 _log_delay(error, deletion_id=deletion.id)
             self._delays[deletion.id] = kind
             self._save_delay(deletion, error)
-            if isinstance(error, StoreUnavailable) and not self._concerns_one(error):
+            if not is_one:
                 raise DeletionDelayed(kind) from None
         else:
             self._delays.pop(deletion.id, None)
@@ -123,6 +133,10 @@ class DeletionWorker:
     def _concerns_one(self, error: StoreUnavailable) -> bool:
         """Whether other deletions may succeed despite this error."""
         return error.code == WAREHOUSE_UNAVAILABLE and self._warehouse.answers()
+
+    def _lacks_replica(self) -> bool:
+        """Whether a replica is down while the others work. The deletion waits for it."""
+        return self._warehouse.answers() and self._warehouse.silence is not None
 
     def _attempt(self, deletion: Deletion) -> None:
         """Perform a deletion, unless the process recently died while performing it."""
@@ -146,10 +160,10 @@ class DeletionWorker:
             store.save(db, deletion)
         return deletion
 
-    def _save_delay(self, deletion: Deletion, error: Exception) -> None:
+    def _save_delay(self, deletion: Deletion, error: Exception, reason: str | None = None) -> None:
         """Show the reason in the deletion's record, if the metadata DB responds."""
-        message = "Penstock will try again; the service log has the details."
-        if isinstance(error, _STORE_ERRORS):
+        message = reason or "Penstock will try again; the service log has the details."
+        if reason is None and isinstance(error, _STORE_ERRORS):
             message = "A store did not respond or finish in time; Penstock will try again."
         if isinstance(error, DeletionHeld):
             message = (

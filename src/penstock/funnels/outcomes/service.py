@@ -345,9 +345,11 @@ def _reason_for_request(context: QueryContext) -> DirectReason:
 def _is_answered_by_rows(context: QueryContext) -> bool:
     """Whether the rows of the saved definition answer the query.
 
-    They depend on its steps and window, and have its breakdown properties and no others. Entry
-    filters read any property, so they need events.
+    They contain everything that is stored. They depend on its steps and window, and have its
+    breakdown properties and no others. Entry filters read any property, so they need events.
     """
+    if context.params.known is not None:
+        return False
     definition, saved = context.definition, context.saved_definition
     keys = saved.breakdown_properties
     is_same = replace(definition, breakdown_properties=keys) == saved

@@ -48,6 +48,18 @@ class QueryContext:
         """A hash of the definition, with its ad hoc changes."""
         return sha256(repr(self.definition).encode("utf-8", "surrogatepass")).hexdigest()
 
+    @property
+    def question(self) -> str:
+        """A hash of the funnel, its revision and what the query selects of it, without breakdown.
+
+        It can change with the version of Penstock.
+        """
+        changes = replace(self.ad_hoc, breakdown=None, breakdown_at=None)
+        params = self.params
+        selected = (self.website_id, params.start_ms, params.end_ms, sorted(params.cohort.items()))
+        parts = (self.funnel_id, self.revision, *selected, changes)
+        return sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
     def counted(
         self, profile: DataProfile, *, edges_ms: Sequence[int] | None = None
     ) -> CountedUnits:

@@ -89,6 +89,7 @@ def _describe(
         **_fields(_AD_HOC, question_record(context)),
         **_fields(_QUALITY, quality),
         **_fields(_COVERAGE, runner.coverage(context, provenance, total["open_windows"])),
+        "receipt": runner.receipt(context),
     }
 
 
@@ -151,6 +152,7 @@ _DETAILS = [
     *_columns(_AD_HOC, AskedRecord),
     *_columns(_QUALITY, DataQualityRecord),
     *_columns(_COVERAGE, CoverageRecord),
+    Column("receipt", str),
 ]
 _NO_DETAILS = [None] * len(_DETAILS)
 

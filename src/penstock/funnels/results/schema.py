@@ -19,6 +19,7 @@ from penstock.base.table_files import TableFormat
 from penstock.funnels.definitions.ad_hoc import AdHocChanges
 from penstock.funnels.definitions.schema import SavedFilter
 from penstock.funnels.forecasts.schema import ForecastRecord
+from penstock.funnels.other_tools.schema import CountLikeRecord, ShownQuery
 from penstock.funnels.queries.parameters import Selection
 from penstock.funnels.queries.schema import (
     CohortFilter,
@@ -40,7 +41,7 @@ from penstock.http.period import (
 from penstock.http.schema import Name, Rate, Record, without_nul
 
 
-class ResultsQuery(CohortQuery):
+class ResultsQuery(CohortQuery, ShownQuery):
     """Query parameters for results."""
 
     page: Annotated[int, Field(ge=1, le=2**31 - 1)] = 1
@@ -185,6 +186,9 @@ class ExportQuery(CohortQuery):
     order: _Ignored = None
     search: _Ignored = None
     audience: _Ignored = None
+    count_like: _Ignored = None
+    mode: _Ignored = None
+    shown: _Ignored = None
 
 
 class PreviewIn(FunnelIn):
@@ -474,3 +478,5 @@ class ResultsRecord(ReportRecord, HeadRecord):
     coverage: CoverageRecord
     audience: AudienceRecord | None = None
     """null unless the request has `audience=true`."""
+    count_like: CountLikeRecord | MISSING = MISSING
+    """Present only if the request has `countLike`."""

@@ -2,9 +2,11 @@
 
 from functools import partial
 from operator import attrgetter
+from typing import Any
 
 from penstock.base.ids import WorkspaceId
 from penstock.funnels.forecasts.service import Forecasts, forecasts_of
+from penstock.funnels.other_tools.service import count_like
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.provenance import head_of
@@ -45,11 +47,15 @@ def read_results(
 
     The period selects units by their entry. They may complete after the period.
     """
+    like = count_like(runner, context, query)
     forecasts = forecasts_of(runner, context) if query.forecast else None
     report = report_of(runner, context, forecasts)
-    if not query.audience:
-        return report
-    return report.model_copy(update={"audience": read_audience(runner, context)})
+    more: dict[str, Any] = {}
+    if query.audience:
+        more["audience"] = read_audience(runner, context)
+    if like is not None:
+        more["count_like"] = like
+    return report.model_copy(update=more) if more else report
 
 
 def report_of(

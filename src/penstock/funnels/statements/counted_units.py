@@ -1,9 +1,10 @@
 """Counted units, one row each, for lists of units, trends, times and next events."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import reduce
 
-from penstock.funnels.definitions.model import Definition
+from penstock.funnels.definitions.model import CountingUnit, Definition
 from penstock.funnels.statements.exclusions import NOT_EXCLUDED
 from penstock.funnels.statements.fold import DETAIL_COLUMNS, UNIT_COLUMNS
 from penstock.funnels.statements.packed import SIMPLE, Layout, is_done, sorted_firsts
@@ -13,8 +14,9 @@ from penstock.funnels.statements.query import (
     QueryParams,
     Statement,
     Strategy,
+    Subset,
 )
-from penstock.funnels.statements.relations import compose, unit_relations
+from penstock.funnels.statements.relations import compose, unit_relations, with_relations
 from penstock.funnels.statements.runs import RUN_COLUMNS
 
 COLUMNS = ("unit", *UNIT_COLUMNS, *DETAIL_COLUMNS)
@@ -40,6 +42,22 @@ class CountedUnits:
         self.plan = Plan(definition, params, profile, edges_ms=edges_ms)
         self._relations = counted_units(self.plan, strategy)
         self.columns = (*COLUMNS, *RUN_COLUMNS) if self.plan.repeats else COLUMNS
+
+    def add_by_entries_of_period(self, units: Sequence[int]) -> None:
+        """Add these attempts, which the relation lacks, with their best entry in the period."""
+        own = self.plan
+        plan = Plan(
+            replace(own.definition, counting_unit=CountingUnit.VISITOR),
+            own.params,
+            replace(own.profile, build=None),
+            subset=Subset(units=units),
+        )
+        plan.binder = own.binder
+        columns = ", ".join(self.columns)
+        added = with_relations(
+            counted_units(plan, Strategy.GENERAL), f"SELECT {columns} FROM counted"
+        )
+        self._relations["counted"] += f" UNION ALL SELECT {columns} FROM ({added})"
 
     def statement(self, tail: str, *, materialized: Collection[str] = (), **more: str) -> Statement:
         """Return a statement that ends with `tail`.

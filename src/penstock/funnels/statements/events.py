@@ -46,7 +46,7 @@ def matched_events(
     breakdowns = enumerate(definition.breakdown_properties, start=1)
     read = {
         **(more or {}),
-        "ts": "toInt64(toUnixTimestamp64Milli(events.occurred_at))",
+        "ts": _time(plan),
         "event_id": "events.event_id",
         "mask": _mask(plan),
         "visitor": visitor_key(plan),
@@ -72,6 +72,11 @@ def matched_events(
     FROM {joined_events(plan)}
     WHERE {event_scope(plan)} AND {where})
     WHERE {" AND ".join(units)}"""
+
+
+def _time(plan: Plan) -> str:
+    at_ms = "toInt64(toUnixTimestamp64Milli(events.occurred_at))"
+    return at_ms if plan.tick_ms == 1 else f"intDiv({at_ms}, {plan.tick_ms}) * {plan.tick_ms}"
 
 
 def _mask(plan: Plan) -> str:

@@ -242,7 +242,7 @@ def _complexity(plan: Plan, layout: Layout) -> str:
         # The number is unusable or does not fit into its bits.
         conditions.append(f"(number_sent AND NOT ({fits}))")
     entered = " OR ".join(conditions) or "0"
-    if plan.by_attempt and plan.profile.has_provider_events:
+    if plan.definition.attempt_keys and plan.profile.has_provider_events:
         return f"multiIf(provider, 2, {entered}, 1, 0)"
     if plan.has_whole_seconds:
         return f"multiIf(coarse, 2, {entered}, 1, 0)"

@@ -54,6 +54,21 @@ class Sort(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Known:
+    """The events, merges and traits that were stored at an earlier time.
+
+    received_until_ms: time of receipt of the last event. before_import: an ID that sorts before
+    those of later imports, whose events can state an earlier time of receipt. merge, traits:
+    versions of the newest merge and of the newest traits.
+    """
+
+    received_until_ms: int
+    before_import: str
+    merge: int
+    traits: int
+
+
+@dataclass(frozen=True, slots=True)
 class QueryParams:
     """The parameters of a funnel query.
 
@@ -63,8 +78,9 @@ class QueryParams:
     cohorts. search: text in a value of the cohorts to list, in NFC; empty for all. settled: whether
     to count only settled units. members: the visitors of each saved cohort that the funnel reads
     (`sources.member_texts`). reads_all_traits: whether the rows depend on traits that the
-    definition does not name. ages_ms: starts of the parts of age by which to count pending units as
-    well, 0 first; none to leave that out.
+    definition does not name. known: read only what was stored at an earlier time; None for all.
+    ages_ms: starts of the parts of age by which to count pending units as well, 0 first; none to
+    leave that out.
     """
 
     website_ids: tuple[WebsiteId, ...]
@@ -80,6 +96,7 @@ class QueryParams:
     settled: bool = False
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     reads_all_traits: bool = False
+    known: Known | None = None
     ages_ms: tuple[int, ...] = ()
 
 
@@ -173,16 +190,17 @@ class Plan:
         subset: Subset = Subset(),
         keeps_visitors: bool = False,
         edges_ms: Sequence[int] | None = None,
+        tick_ms: int = 1,
     ) -> None:
         """Create a plan.
 
         keeps_visitors: whether to keep a unit's visitors if it has several, and the time of its
         first event. edges_ms: starts of spans, in ascending order. A visitor counts once for each
         span that it enters in, with the best of its entries there; None to count each visitor once
-        overall.
+        overall. tick_ms: times of events are rounded down to a multiple of it.
         """
         self.definition, self.params, self.profile = definition, params, profile
-        self.subset, self.keeps_visitors = subset, keeps_visitors
+        self.subset, self.keeps_visitors, self.tick_ms = subset, keeps_visitors, tick_ms
         self.binder = Binder()
         self.rows = _row_bits(definition)
         self.steps = [bits for bits in self.rows if bits.row.required]

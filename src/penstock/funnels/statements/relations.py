@@ -59,7 +59,7 @@ def unit_relations(
             complex_units = "SELECT arrayJoin(units) FROM tallies"
         relations["complex_events"] = f"SELECT * FROM matched WHERE unit IN ({complex_units})"
         events = "complex_events"
-    if plan.by_attempt and plan.profile.has_provider_events:
+    if plan.definition.attempt_keys and plan.profile.has_provider_events:
         relations |= checked_events(plan, events)
         events = "(SELECT * FROM checked WHERE NOT left_out)"
     relations["units"] = general_units(plan, events, detailed=detailed)

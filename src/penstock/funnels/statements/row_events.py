@@ -25,15 +25,13 @@ def row_events(
     each match of each row, in order.
     """
     plan = Plan(definition, params, profile)
-    in_windows, chosen = _in_windows(plan), [definition.rows[index] for index in rows]
+    inside, chosen = in_windows(plan), [definition.rows[index] for index in rows]
     matches = [
-        (match, f" AND {in_windows}" if row.required else "")
-        for row in chosen
-        for match in row.matches
+        (match, f" AND {inside}" if row.required else "") for row in chosen for match in row.matches
     ]
     named = [match_condition(replace(match, filters=()), plan) + time for match, time in matches]
     matching = [match_condition(match, plan) + time for match, time in matches]
-    scope = in_windows if all(row.required for row in chosen) else "1"
+    scope = inside if all(row.required for row in chosen) else "1"
     columns = {
         "named": "sumForEach(has_name)",
         "matching": "sumForEach(passes)",
@@ -60,7 +58,7 @@ def _takes_part(definition: Definition) -> str:
     return "events.source != 'provider' OR events.verified" if definition.attempt_keys else "1"
 
 
-def _in_windows(plan: Plan) -> str:
+def in_windows(plan: Plan) -> str:
     """Whether an event is in the period or in a window that starts there."""
     start_ms, end_ms = plan.params.start_ms, plan.params.end_ms
     if start_ms is None or end_ms is None:

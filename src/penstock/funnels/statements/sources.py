@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from penstock.base.chunks import chunks
 from penstock.funnels.definitions.builtins import TOUCH_COLUMNS, TOUCH_FIELDS, trait_of
 from penstock.funnels.definitions.operators import EMPTY_TEXT
-from penstock.funnels.statements.query import Plan
+from penstock.funnels.statements.query import Known, Plan
 
 
 def visitor_key(plan: Plan) -> str:
@@ -47,7 +47,28 @@ def _aliases(plan: Plan) -> str:
     scopes = plan.binder.bind("Array(String)", list(plan.params.scope_ids))
     return f"""
         SELECT visitor_key, argMax(canonical_key, version) AS canonical_key FROM visitor_aliases
-        WHERE scope_id IN {scopes} GROUP BY visitor_key"""
+        WHERE scope_id IN {scopes}{known_merges(plan)} GROUP BY visitor_key"""
+
+
+def known_merges(plan: Plan) -> str:
+    """Whether a merge was known: an expression that starts with AND, or nothing."""
+    known = plan.params.known
+    return "" if known is None else f" AND version <= {plan.binder.bind('UInt64', known.merge)}"
+
+
+def known_traits(plan: Plan) -> str:
+    """Whether traits were known: an expression that starts with AND, or nothing."""
+    known = plan.params.known
+    return "" if known is None else f" AND version <= {plan.binder.bind('UInt64', known.traits)}"
+
+
+def was_known(plan: Plan, known: Known) -> str:
+    """Whether an event had been received, and was not stored by a later import."""
+    until = plan.binder.bind("Int64", known.received_until_ms)
+    before = plan.binder.bind("String", known.before_import)
+    return (
+        f"(events.received_at <= fromUnixTimestamp64Milli({until}) AND events.import_id < {before})"
+    )
 
 
 def keyed_events(plan: Plan) -> str:
@@ -85,7 +106,7 @@ def _traits(plan: Plan, all_traits: bool) -> str:
     return f"""
     LEFT ANY JOIN (
         SELECT visitor_key, argMax({texts}, version) AS texts
-        FROM visitor_traits WHERE scope_id IN {scopes} GROUP BY visitor_key
+        FROM visitor_traits WHERE scope_id IN {scopes}{known_traits(plan)} GROUP BY visitor_key
     ) AS traits ON {visitor_key(plan)} = traits.visitor_key"""
 
 
@@ -174,4 +195,6 @@ def event_scope(plan: Plan) -> str:
     if plan.subset.after_ms is not None:
         after = plan.binder.bind("Int64", plan.subset.after_ms)
         conditions.append(f"events.occurred_at > fromUnixTimestamp64Milli({after})")
+    if plan.params.known is not None:
+        conditions.append(was_known(plan, plan.params.known))
     return " AND ".join(conditions)

@@ -62,7 +62,8 @@ class UnitConditions:
     With an outcome other than completed, it must have reached exactly one of the steps. option:
     index of an option of the only step. diagnostic: number of a diagnostic row, from 1. property:
     number of a breakdown property, from 1, for data problems that concern one property; 0 means any
-    property. event: an event that the unit has or lacks.
+    property. event: an event that the unit has or lacks. units: keys of the units; None for all.
+    absent: attempts among them that the rules here leave out, and that entered again later.
     """
 
     steps: tuple[int, ...] = ()
@@ -72,6 +73,8 @@ class UnitConditions:
     quality: Quality | None = None
     property: int = 0
     event: EventCondition | None = None
+    units: Sequence[int] | None = None
+    absent: Sequence[int] = ()
 
 
 class UnitSort(StrEnum):
@@ -118,6 +121,8 @@ def units_page(
     all pages) and `sorted_by` (the time that sorts the list, in milliseconds).
     """
     plan = counted.plan
+    if units.absent:
+        counted.add_by_entries_of_period(units.absent)
     relations, condition = conditions_on(plan, units)
     source, at = f"counted WHERE {condition}", _sort_time(plan, order)
     if order.sort is UnitSort.LAST_ACTIVITY:
@@ -216,6 +221,9 @@ def conditions_on(plan: Plan, units: UnitConditions) -> tuple[dict[str, str], st
         conditions.append(f"seen[{_seen_index(plan, units.diagnostic)}] > 0")
     if units.quality is not None:
         conditions.append(_quality(plan, units.quality, units.property))
+    if units.units is not None:
+        keys = plan.binder.bind("Array(UInt64)", list(units.units))
+        conditions.append(f"counted.unit IN {keys}")
     if units.event is not None:
         relations, by_event = units_by_event(plan, units.event)
         conditions.append(by_event)

@@ -3,6 +3,7 @@
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    MISSING,
     AfterValidator,
     BeforeValidator,
     Field,
@@ -17,6 +18,7 @@ from penstock.base.paging import MAX_PAGE_SIZE
 from penstock.base.row_files import RowFormat
 from penstock.base.scalar import Scalar
 from penstock.base.table_files import TableFormat
+from penstock.funnels.other_tools.schema import DiffersQuery, LikeQuery, UnitThereRecord
 from penstock.funnels.queries.schema import AdHocQuery, CohortQuery, HeadRecord
 from penstock.funnels.statements.units import Outcome, Quality, UnitSort
 from penstock.funnels.units.path import Decision
@@ -45,7 +47,7 @@ Steps = Annotated[
 Outcomes = Annotated[tuple[Outcome, ...], _in_list(Outcome), WithJsonSchema({"type": "string"})]
 
 
-class UnitListQuery(CohortQuery):
+class UnitListQuery(CohortQuery, DiffersQuery):
     """Query parameters that select and sort units. Listed units meet all of the conditions."""
 
     step: Steps | None = None
@@ -156,6 +158,8 @@ class UnitRecord(Record):
     several_visitors: bool
     coarse_times: int
     """Provider events whose whole second contains another event of the unit."""
+    there: UnitThereRecord | MISSING = MISSING
+    """The unit by the rules of another tool. Present only with `differs=true`."""
 
 
 class UnitsRecord(HeadRecord):
@@ -227,6 +231,28 @@ class TracedEventRecord(Record):
     explanation: str
 
 
+class DecisionThereRecord(Record):
+    """The decision on an event by the rules of another tool."""
+
+    event_id: str
+    decision: Decision
+    step: int | None
+    explanation: str
+
+
+class TracedThereRecord(UnitThereRecord):
+    """A unit by the rules of another tool, with the decision on each of its events."""
+
+    events: list[DecisionThereRecord] | None
+    """null for modes of windowFunnel that only the engine's function knows, and for exclusions of
+    PostHog and Mixpanel.
+    """
+
+
+class TraceQuery(AdHocQuery, LikeQuery):
+    """Query parameters for a trace."""
+
+
 class TraceRecord(HeadRecord):
     """One unit: its outcome, and the decision on each of its events."""
 
@@ -261,6 +287,8 @@ class TraceRecord(HeadRecord):
     may show that the unit got further.
     """
     events: list[TracedEventRecord]
+    there: TracedThereRecord | MISSING = MISSING
+    """The same unit by the rules of another tool. Present only with `countLike`."""
 
 
 class ExplainQuery(AdHocQuery):

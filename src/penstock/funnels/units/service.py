@@ -12,6 +12,12 @@ from penstock.base.cursors import decode_cursor, encode_cursor
 from penstock.base.errors import Fault
 from penstock.base.scalar import Scalar, untagged
 from penstock.funnels.definitions.model import CountingUnit, Definition
+from penstock.funnels.other_tools.service import (
+    Group,
+    comparison_of,
+    differing_units,
+    unit_there,
+)
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.parameters import unfit_parameters
@@ -76,7 +82,8 @@ def list_units(runner: FunnelQueryRunner, context: QueryContext, query: UnitsQue
         evaluated_at_ms, after = _position(query.cursor, fingerprint, runner.now_ms())
         # All pages have the evaluation time of the first, so no unit changes its outcome.
         context = context.with_params(evaluated_at_ms=evaluated_at_ms)
-    conditions = unit_conditions(runner, context, query)
+    differing = differing_units(runner, context, query)
+    conditions = unit_conditions(runner, context, query, differing)
     limit = query.page_size + 1
     result = runner.fetch(
         context,
@@ -94,8 +101,25 @@ def list_units(runner: FunnelQueryRunner, context: QueryContext, query: UnitsQue
         **head_of(context, provenance),
         total=result.rows[0]["total"] if result.rows else 0,
         next_cursor=_cursor(context, fingerprint, rows[-1]) if has_more else None,
-        data=[unit_record(context, row, details) for row in rows],
+        data=[
+            with_there(unit_record(context, row, details), context, query, differing, row["unit"])
+            for row in rows
+        ],
     )
+
+
+def with_there(
+    record: UnitRecord,
+    context: QueryContext,
+    query: UnitsQuery,
+    differing: Mapping[int, Group] | None,
+    unit: int,
+) -> UnitRecord:
+    """Return the record of a unit with its result by the rules of the tool that a query names."""
+    comparison = comparison_of(context, query)
+    if comparison is None or differing is None:
+        return record
+    return record.model_copy(update={"there": unit_there(comparison, differing[unit])})
 
 
 def read_details(
@@ -252,9 +276,14 @@ def _diagnostic_rows(definition: Definition) -> list[int]:
 
 
 def unit_conditions(
-    runner: FunnelQueryRunner, context: QueryContext, query: UnitListQuery
+    runner: FunnelQueryRunner,
+    context: QueryContext,
+    query: UnitListQuery,
+    differing: Mapping[int, Group] | None = None,
 ) -> UnitConditions:
     """Return a query's conditions.
+
+    differing: the units that `differing_units` returns, if they are known.
 
     Raises Malformed with all parameters that don't fit and, for an event, the same errors as
     `FunnelQueryRunner.fetch`.
@@ -262,6 +291,8 @@ def unit_conditions(
     definition, event = context.definition, None
     _check_conditions(definition, query)
     step = only_step(query)
+    if differing is None:
+        differing = differing_units(runner, context, query)
     if step is not None and query.event_name is not None and query.event_type is not None:
         event = EventCondition(
             events_after_step(runner, context, step, query.of),
@@ -281,6 +312,10 @@ def unit_conditions(
         if query.property is None
         else definition.breakdown_properties.index(query.property) + 1,
         event=event,
+        units=None if differing is None else sorted(differing),
+        absent=sorted(unit for unit, group in (differing or {}).items() if not group.here)
+        if definition.counting_unit is CountingUnit.ATTEMPT
+        else (),
     )
 
 

@@ -1,12 +1,21 @@
 """Traces of single units, and explanations of why a stored event counts or not."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 from penstock.base.errors import NotFound
 from penstock.base.ids import WorkspaceId
 from penstock.funnels.definitions.model import CountingUnit, Definition
+from penstock.funnels.other_tools.rules import Comparison, rules_of
+from penstock.funnels.other_tools.schema import LikeQuery
+from penstock.funnels.other_tools.service import (
+    Group,
+    compare_units,
+    comparison_of,
+    unit_there,
+)
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.parameters import unfit_parameters
@@ -19,9 +28,19 @@ from penstock.funnels.statements.one_unit import (
     visitors_named,
     visitors_of_attempt,
 )
+from penstock.funnels.statements.other_tools import Rules
 from penstock.funnels.units.attempt_names import read_attempt_name
+from penstock.funnels.units.explanation import Explanation
+from penstock.funnels.units.other_tools import explain_greedy, rows_by_rules
+from penstock.funnels.units.path import Decision
 from penstock.funnels.units.run_names import read_run_name
-from penstock.funnels.units.schema import ExplainQuery, ExplainRecord, TraceRecord
+from penstock.funnels.units.schema import (
+    DecisionThereRecord,
+    ExplainQuery,
+    ExplainRecord,
+    TracedThereRecord,
+    TraceRecord,
+)
 from penstock.funnels.units.service import by_visitor, people_of, read_names
 from penstock.funnels.units.trace import run_of
 from penstock.funnels.units.trace_records import (
@@ -79,7 +98,58 @@ def trace_of(
     names = read_names(runner, context, visitors, by_visitor(context.definition))
     provenance += names.provenance
     people = people_of(runner, context, names)
-    return trace_record(context, provenance, traced, names.by_unit, people)
+    record = trace_record(context, provenance, traced, names.by_unit, people)
+    comparison = comparison_of(context, query) if isinstance(query, LikeQuery) else None
+    if comparison is None:
+        return record
+    if context.definition.repeat:
+        message = "A run cannot be traced by the rules of another tool. Leave out countLike."
+        raise unfit_parameters({"countLike": message})
+    groups = compare_units(runner, context, comparison, [traced.rows[0]["unit"]])
+    group = next(groups, Group(0, 0, 1, [], None))
+    there = trace_there(runner, context, comparison, group, traced, reader.selector(unit))
+    return record.model_copy(update={"there": there})
+
+
+def trace_there(
+    runner: FunnelQueryRunner,
+    context: QueryContext,
+    comparison: Comparison,
+    group: Group,
+    traced: Unit,
+    selector: UnitSelector,
+) -> TracedThereRecord:
+    """Return a unit and the decisions on its events by the rules of another tool."""
+    decisions: dict[str, Explanation] | None = None
+    rules = rules_of(comparison, comparison.switches)
+    if rules is None or rules.by_tries or (rules.greedy and rules.definition.excludes):
+        decisions = None
+    elif rules.greedy is not None:
+        events = [
+            matched_event(context.definition, row)
+            for row in traced.rows
+            if traced.decisions[row["event_id"]].decision is not Decision.UNVERIFIED_PROVIDER
+        ]
+        decisions = {**traced.decisions, **explain_greedy(rules, events)}
+    elif rules.modes is None:
+        other = replace(context, definition=rules.definition, params=rules.params)
+        there, _ = _UnitReader(runner, other).unit(traced.name, selector, choose_run, rules=rules)
+        decisions = dict(there.decisions)
+    return TracedThereRecord(
+        **dict(unit_there(comparison, group)),
+        events=None
+        if decisions is None
+        else [
+            DecisionThereRecord(
+                event_id=row["event_id"],
+                decision=decisions[row["event_id"]].decision,
+                step=decisions[row["event_id"]].step,
+                explanation=decisions[row["event_id"]].sentence,
+            )
+            for row in traced.rows
+            if row["event_id"] in decisions
+        ],
+    )
 
 
 def explain_event(
@@ -138,16 +208,17 @@ class _UnitReader:
         selector: UnitSelector,
         choose: ChooseRun,
         also: Mapping[str, Any] | None = None,
+        rules: Rules | None = None,
     ) -> tuple[Unit, Provenance]:
         """Read and trace a unit.
 
         Raises NotFound if it has no events, and Malformed if several visitors have this visitor ID.
         choose: chooses among the runs of a visitor, if every run counts. also: an event of the unit
-        that needs a decision even if the limit leaves it out.
+        that needs a decision even if the limit leaves it out. rules: of another tool.
         """
         context = self._context
         definition, params = context.definition, context.params
-        by_attempt = definition.counting_unit is CountingUnit.ATTEMPT
+        by_attempt = bool(definition.attempt_keys)
         check = self._runner.deadline()
         events = self._events(selector)
         if not events.rows:
@@ -170,7 +241,7 @@ class _UnitReader:
             definition,
             params,
             name,
-            events.rows,
+            events.rows if rules is None else rows_by_rules(rules, events.rows),
             visitors,
             choose=choose,
             matching_only=events.matching_only,

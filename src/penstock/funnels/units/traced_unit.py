@@ -104,7 +104,7 @@ def fits_settled(definition: Definition, path: FunnelPath, params: QueryParams) 
 
 def _takes_part(definition: Definition, row: Mapping[str, Any], visitors: Collection[int]) -> bool:
     """Whether an event counts in its unit (R18). visitors: see `trace_unit`."""
-    if definition.counting_unit is CountingUnit.VISITOR or not row["provider"]:
+    if not definition.attempt_keys or not row["provider"]:
         return True
     return bool(row["verified"]) and (not visitors or row["visitor"] in visitors)
 

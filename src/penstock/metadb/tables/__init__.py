@@ -19,6 +19,7 @@ from penstock.metadb.tables.identity import *
 from penstock.metadb.tables.intake import *
 from penstock.metadb.tables.managed_links import *
 from penstock.metadb.tables.providers import *
+from penstock.metadb.tables.receipts import *
 from penstock.metadb.tables.shares import *
 from penstock.metadb.tables.transfers import *
 from penstock.metadb.tables.webhooks import *

@@ -321,9 +321,9 @@ class FunnelPage:
     def units(self, **conditions: Any) -> str:
         return address_with_selection(f"{self._path}/units", self.selection, **conditions)
 
-    def trace(self, unit: str) -> str:
+    def trace(self, unit: str, **more: Any) -> str:
         path = f"{self._path}/units/{quote(unit, safe='')}"
-        return address_with_selection(path, self.selection)
+        return address_with_selection(path, self.selection, **more)
 
     @property
     def alert_address(self) -> str:
@@ -335,6 +335,9 @@ class FunnelPage:
 
     def share_address(self) -> str:
         return address_with_selection(f"{self._path}/share", self.selection)
+
+    def receipt_address(self) -> str:
+        return address_with_selection(f"{self._path}/receipt", self.selection)
 
     def api(self, kind: str, *, cohort: bool = True, **more: Any) -> str:
         """Return the path of the API call for the same numbers."""

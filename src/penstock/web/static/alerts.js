@@ -1,6 +1,6 @@
 // The form for an alert: shows the fields of the chosen kind, and builds the channels of the
 // request.
-import { toastLater } from "./toast.js";
+import { showOnce } from "./show-once.js";
 
 const form = document.querySelector("#alert-form");
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
@@ -56,15 +56,5 @@ function isSame(one, other) {
 
 form.addEventListener("form:done", (event) => {
   const secrets = event.detail.answer.channels.flatMap(({ secret }) => secret ?? []);
-  if (!secrets.length) return;
-  const { doneTo, doneSay } = form.dataset;
-  const dialog = document.querySelector("#secret-shown");
-  document.querySelector("#secret").textContent = secrets.join("\n");
-  form.removeAttribute("data-done-to");
-  event.preventDefault();
-  dialog.addEventListener("close", () => {
-    toastLater(doneSay);
-    location.assign(doneTo.replace("{id}", encodeURIComponent(event.detail.answer.id)));
-  });
-  dialog.showModal();
+  if (secrets.length) showOnce(form, event, secrets);
 });

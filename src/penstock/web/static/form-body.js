@@ -10,6 +10,11 @@ export function collect(form) {
       headers[input.dataset.header] = input.value;
       continue;
     }
+    if (input.dataset.as === "item") {
+      const items = (body[input.name] ??= []);
+      if (input.checked) items.push(input.value);
+      continue;
+    }
     const value = valueOf(input, input.dataset.empty ?? form.dataset.empty);
     if (value !== undefined) put(body, input.name, value);
   }
@@ -27,7 +32,8 @@ function valueOf(input, empty) {
   if (input.value === "" && !input.required) return empty === "null" ? null : undefined;
   if (input.dataset.as === "utc") return utcOf(input);
   if (input.dataset.as === "number") return numberOf(input.value);
-  if (input.dataset.as === "mebibytes") return bytesOf(input.value);
+  if (input.dataset.as === "mebibytes") return wholeNumberOf(input.value, 2 ** 20);
+  if (input.dataset.as === "minutes") return wholeNumberOf(input.value, 60);
   if (input.dataset.as === "json") return jsonOf(input.value);
   return input.value;
 }
@@ -44,10 +50,10 @@ function numberOf(text) {
   return text.trim() === "" || Number.isNaN(number) ? text : number;
 }
 
-// Whole bytes for a number of MB.
-function bytesOf(text) {
+// Whole bytes for a number of MB, or seconds for a number of minutes.
+function wholeNumberOf(text, factor) {
   const number = numberOf(text);
-  return typeof number === "number" ? Math.round(number * 2 ** 20) : number;
+  return typeof number === "number" ? Math.round(number * factor) : number;
 }
 
 function jsonOf(text) {

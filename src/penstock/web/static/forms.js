@@ -97,10 +97,7 @@ async function finish(form, answer) {
   );
   const { doneTo, donePart, doneSay } = form.dataset;
   if (doneTo) {
-    if (doneSay) toastLater(doneSay);
-    location.assign(
-      doneTo.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(answer?.[name] ?? "")),
-    );
+    if (!stays) leave(form, answer);
     return;
   }
   if (doneSay) toast(doneSay);
@@ -108,6 +105,14 @@ async function finish(form, answer) {
   form.closest("dialog")?.close();
   if (donePart) await loadPart(donePart);
   if (form.dataset.api === "POST") form.reset();
+}
+
+// Opens the address of data-done-to, in which {id} is that of the response.
+export function leave({ dataset: { doneTo, doneSay } }, answer) {
+  if (doneSay) toastLater(doneSay);
+  location.assign(
+    doneTo.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(answer?.[name] ?? "")),
+  );
 }
 
 // Disables the buttons while a form is being sent, and shows a message when that takes long.

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field
 from penstock.events.imports.formats.schema import CompleteMapping, ImportMapping
 from penstock.events.imports.schema import ImportWarningRecord
 from penstock.events.model import Kind
-from penstock.http.schema import Input, Iso, Query, Record
+from penstock.http.schema import Input, Iso, Query, Rate, Record
 
 _MAX_CELL_CHARS = 100
 _MAX_SHOWN_VALUES = 3
@@ -71,6 +71,16 @@ class AttemptPropertyRecord(Record):
     """Number of its values that were examined."""
     event_names: int
     """Number of event names with the property."""
+    share: Rate = 1.0
+    """Share of the events of the steps that have it."""
+    several_entries: int = 0
+    """Values with several events of step 1."""
+    several_visitors: int = 0
+    """Values with events of several visitors."""
+    split_visitors: int = 0
+    """Visitors with several values."""
+    sentence: str = ""
+    """The same in words. Empty for dry runs of earlier versions, which did not count this."""
     steps: tuple[FirstFunnelStepRecord, ...]
     """The steps of a first funnel, at most five event names with the property, in the order in
     which attempts reach them.

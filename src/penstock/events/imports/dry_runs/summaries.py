@@ -13,7 +13,9 @@ from typing import NamedTuple
 from penstock.accounts.model import Website
 from penstock.base.clock import LATEST_MS
 from penstock.base.errors import Fault, Invalid
+from penstock.base.id_names import names_owner
 from penstock.base.ids import ScopeId, VisitorId
+from penstock.base.wording import describe_attempts
 from penstock.events.fields import EventValidationContext
 from penstock.events.imports.dry_runs.schema import (
     AttemptPropertyRecord,
@@ -28,7 +30,6 @@ from penstock.events.imports.entries import (
     line_excerpt,
     warning_codes,
 )
-from penstock.events.imports.formats.id_names import names_owner
 from penstock.events.imports.formats.reader import DateOrder, Row, Sample, UnreadableFile
 from penstock.events.imports.formats.schema import ImportMapping
 from penstock.events.imports.formats.times import common_order, swapped_format
@@ -190,9 +191,12 @@ def _is_failure(key: EventKey) -> bool:
 
 @dataclass(slots=True)
 class _Value:
-    """A value of a property. Both sets have a few entries at most."""
+    """A value of a property. The sets have a few entries at most. repeated: event names that it
+    is on several times.
+    """
 
     event_names: set[EventKey] = field(default_factory=set)
+    repeated: tuple[EventKey, ...] = ()
     visitors: set[VisitorId] = field(default_factory=set)
 
 
@@ -281,6 +285,8 @@ class _Properties:
                 return
             examined.values[sent] = _Value()
         value = examined.values[sent]
+        if key in value.event_names and key not in value.repeated:
+            value.repeated = (*value.repeated, key)
         if len(value.event_names) < _MAX_SEEN:
             value.event_names.add(key)
         if len(value.visitors) < _MAX_SEEN:
@@ -288,11 +294,11 @@ class _Properties:
         examined.order.add(sent, event)
 
     def attempt_properties(
-        self, visitors: _Visitors, website: Website
+        self, visitors: _Visitors, website: Website, event_names: Counter[EventKey]
     ) -> list[AttemptPropertyRecord]:
         """Return the properties that look like an attempt ID, those on most event names first. IDs
         of people, devices and sessions are left out by their names. The attempt ID of the mapping
-        comes first.
+        comes first. event_names: the number of events with each name.
 
         Most values are on several event names, nearly all belong to one visitor, and some visitors
         have several values: a property with one value for each visitor describes the visitor.
@@ -312,20 +318,46 @@ class _Properties:
                 and number > len(set().union(*owners))
             )
             if looks_like_one or (name == self._attempt and number):
-                candidates.append(
-                    AttemptPropertyRecord(
-                        name=name,
-                        values=number,
-                        event_names=len(examined.events),
-                        steps=tuple(examined.order.steps()),
-                    )
-                )
+                candidates.append(_measured(name, examined, owners, event_names))
         candidates.sort(
             key=lambda each: (
-                each.name != self._attempt, -each.event_names, -each.values, each.name
+                each.name != self._attempt,
+                -each.event_names,
+                each.several_entries + each.several_visitors,
+                -each.values,
+                each.name,
             )
-        )  # fmt: skip
+        )
         return candidates[:_MAX_LISTED_PROPERTIES]
+
+
+def _measured(
+    name: str,
+    examined: _Property,
+    owners: Sequence[set[VisitorId]],
+    event_names: Counter[EventKey],
+) -> AttemptPropertyRecord:
+    """Return a property that looks like an attempt ID. owners: the visitors of each value."""
+    steps = examined.order.steps()
+    keys = [(step.type, step.name) for step in steps]
+    values = examined.values.values()
+    of_visitors = Counter(visitor for each in owners for visitor in each)
+    events = sum(event_names[key] for key in keys)
+    share = sum(examined.events[key] for key in keys) / events if events else 1.0
+    figures = {
+        "several_entries": sum(keys[0] in value.repeated for value in values) if keys else 0,
+        "several_visitors": sum(len(each) > 1 for each in owners),
+        "split_visitors": sum(number > 1 for number in of_visitors.values()),
+    }
+    return AttemptPropertyRecord(
+        name=name,
+        values=len(values),
+        event_names=len(examined.events),
+        share=share,
+        sentence=describe_attempts(name, share, len(values), **figures),
+        steps=tuple(steps),
+        **figures,
+    )
 
 
 def _is_empty(text: str) -> bool:
@@ -540,7 +572,9 @@ class Summariser:
             reasons=tuple(sorted(self._reasons.values(), key=lambda reason: -reason.lines)),
             warnings=warning_records(self._warning_lines),
             attempt_properties=tuple(
-                self._properties.attempt_properties(self._visitors, self._website)
+                self._properties.attempt_properties(
+                    self._visitors, self._website, self._event_names
+                )
             ),
             sample=sample,
             mapping=mapping,

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from penstock.base.errors import Malformed
 from penstock.base.event_limits import MAX_PROPERTY_KEYS
+from penstock.base.id_names import USERS, VISITORS, names_owner, words_of
 from penstock.base.patterns import is_decimal, is_digits
-from penstock.events.imports.formats.id_names import USERS, VISITORS, names_owner, words_of
 from penstock.events.imports.formats.json_paths import short_name
 from penstock.events.imports.formats.numbers import read_number
 from penstock.events.imports.formats.reader import SAMPLE_ROWS, Sample, has_too_many_values

@@ -24,6 +24,7 @@ from penstock.web.pages.report.panels.compare import compare
 from penstock.web.pages.report.panels.context import Panel, ReportContext, answer_to
 from penstock.web.pages.report.panels.drivers import what_differs
 from penstock.web.pages.report.panels.forecasts import earlier_forecasts, forecast
+from penstock.web.pages.report.panels.other_tools import other_tools
 from penstock.web.pages.report.panels.outcomes import build_of
 from penstock.web.pages.report.panels.overview import overview
 from penstock.web.pages.report.panels.quality import count_problems, quality
@@ -57,6 +58,7 @@ TABS: Mapping[str, Tab] = {
     "flows": Tab("Flows", answer_to(FLOWS)),
     "forecasts": Tab("Forecasts", earlier_forecasts, needs_window=True),
     "quality": Tab("Data quality", quality),
+    "otherTools": Tab("Other tools", other_tools),
 }
 """All tabs, by the parameter `show` of a report's address and the name of their template."""
 

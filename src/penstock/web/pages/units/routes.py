@@ -3,18 +3,20 @@
 from typing import Any, assert_never
 
 from litestar import Response
+from pydantic import MISSING
 
 from penstock.base.clock import parse_time
 from penstock.base.wording import listed
 from penstock.funnels.definitions.titles import row_title
+from penstock.funnels.other_tools.rules import TOOLS, Switch
+from penstock.funnels.other_tools.schema import LikeQuery
 from penstock.funnels.pipeline import FunnelQueryRunner
-from penstock.funnels.queries.schema import AdHocQuery
 from penstock.funnels.questions import UNITS
 from penstock.funnels.results.schema import ReportQuery
 from penstock.funnels.routes import unit_in_path
 from penstock.funnels.statements.units import Outcome
 from penstock.funnels.units.path import Decision
-from penstock.funnels.units.schema import TraceRecord, UnitsQuery, only_step
+from penstock.funnels.units.schema import TraceQuery, TraceRecord, UnitsQuery, only_step
 from penstock.funnels.units.trace_reader import trace_of
 from penstock.web.page_routes import slow_page
 from penstock.web.pages.funnel_page import FunnelPage, FunnelPages
@@ -25,11 +27,23 @@ from penstock.web.view import View
 
 _CONDITIONS = {
     "step", "option", "outcome", "diagnostic", "quality", "property", "event_name", "event_type",
-    "has_event", "of", "sort", "order",
+    "has_event", "of", "sort", "order", "count_like", "mode", "differs", "reason",
 }  # fmt: skip
 """Parameters that select and order units."""
 
 _SORTS = {"entry": "Entry", "completion": "Completion", "lastActivity": "Last activity"}
+
+_RULES: dict[str, str] = {
+    Switch.ENTRIES: "entries",
+    Switch.TIES: "equal times",
+    Switch.AFTER_END: "steps after the period",
+    Switch.NUMBERS: "sequence numbers",
+    Switch.ONE_EVENT: "events of several steps",
+    Switch.EXCLUDED: "exclusions",
+    Switch.STRICT: "strict order",
+    "several": "more than two rules",
+}
+"""Words for the rules in the name of a reason."""
 
 DECISIONS: dict[Decision, tuple[str, str]] = {
     Decision.ENTRY: ("Entry", "info"),
@@ -74,8 +88,18 @@ def units(
         title=_title(page, query),
         only_step=only_step(query),
         event_in_words=_event_in_words(page, query),
+        like=_like(query),
+        tools=TOOLS,
         list_part=load_part(view, "list", load),
     )
+
+
+def _like(query: LikeQuery) -> dict[str, str]:
+    """Return the parameters that name another tool and its modes; empty without one."""
+    if query.count_like is None:
+        return {}
+    mode = {"mode": ",".join(query.mode)} if query.mode else {}
+    return {"countLike": query.count_like.value, **mode}
 
 
 def _outcomes(page: FunnelPage) -> dict[str, str]:
@@ -101,7 +125,17 @@ def _title(page: FunnelPage, query: UnitsQuery) -> str:
     if query.quality:
         suffix = f" for {query.property}" if query.property else ""
         phrases.append(QUALITIES[query.quality] + suffix)
+    tool = TOOLS.get(query.count_like) if query.count_like else None
+    if query.differs and tool is not None:
+        reason = f": {_rules_in_words(query.reason)}" if query.reason else ""
+        phrases.append(f"that {tool.name} counts in another way{reason}")
     return " ".join([page.noun().capitalize(), *(phrases or [f"{that} entered"])])
+
+
+def _rules_in_words(reason: str) -> str:
+    """Return the rules of a reason, such as `equal times or sequence numbers`."""
+    words = reason.replace("-or-", " or ").replace("-and-", " and ").split()
+    return " ".join(_RULES.get(word, word) for word in words)
 
 
 def _several(page: FunnelPage, query: UnitsQuery) -> str:
@@ -152,10 +186,10 @@ def trace(
     view: View, funnel_id: str, funnel_pages: FunnelPages, funnel_queries: FunnelQueryRunner
 ) -> Response[bytes]:
     page = funnel_pages.load(funnel_id, view.query(ReportQuery, view.websites))
-    unit = unit_in_path(view.request)
+    unit, like = unit_in_path(view.request), _like(view.query(LikeQuery))
 
     def load() -> dict[str, Any]:
-        query = AdHocQuery.model_validate(page.parameters(cohort=False))
+        query = TraceQuery.model_validate(page.parameters(cohort=False, **like))
         trace = trace_of(funnel_queries, view.workspace_id, funnel_id, query, unit)
         return {**_timeline(trace), "reason": _reason(page, trace)}
 
@@ -165,6 +199,8 @@ def trace(
         report=page,
         unit=unit,
         decisions=DECISIONS,
+        like=like,
+        tools=TOOLS,
         timeline=load_part(view, "timeline", load),
     )
 
@@ -206,7 +242,14 @@ def _timeline(record: TraceRecord) -> dict[str, Any]:
         None if entry_ms is None else (parse_time(event.occurred_at) - entry_ms) / 1000
         for event in record.events
     ]
-    return {"trace": record, "events": list(zip(record.events, seconds, strict=True))}
+    there = record.there
+    decided = [] if there is MISSING else there.events or []
+    return {
+        "trace": record,
+        "events": list(zip(record.events, seconds, strict=True)),
+        "there": None if there is MISSING else there,
+        "decided_there": {each.event_id: each for each in decided},
+    }
 
 
 ROUTES = (units, trace)

@@ -1,5 +1,6 @@
 // The funnel builder. The form holds the definition; form-body.js reads it by its inputs' names.
 import { collect } from "../form-body.js";
+import { findKeys, hideOldProposals, keysOf } from "./attempt-keys.js";
 import { showCopies } from "./code.js";
 import {
   chooseGap,
@@ -98,6 +99,7 @@ function update() {
   const definition = read();
   const rowCount = definition.steps.length;
   showCounters(steps.length, rowCount);
+  hideOldProposals(definition);
   excludes.hidden = !definition.steps.some(({ exclude, strict }) => exclude || strict);
   if (nameIsDefault) form.elements.name.value = defaultName();
   const count = breakdowns.children.length;
@@ -156,11 +158,26 @@ function openFaultyRows() {
     if (row.querySelector(".fault:not([hidden])")) openRow(row);
 }
 
+// A property on its own has a field; other keys are listed.
+function useKeysOf(keys) {
+  const { attemptProperty, attemptProperties } = form.elements;
+  hasKeys = keys.length > 1 || keys[0].startsWith("$");
+  const field = hasKeys ? attemptProperties : attemptProperty;
+  field.value = keys.join("\n");
+  update();
+  field.focus();
+}
+
 function handleClick(button) {
   if (button === useKeys) {
     hasKeys = !hasKeys;
     update();
     form.elements[hasKeys ? "attemptProperties" : "attemptProperty"].focus();
+  } else if (button.dataset.does === "find-keys") {
+    findKeys(read());
+    return false;
+  } else if (button.dataset.does === "use-proposal") {
+    useKeysOf(keysOf(button));
   } else if (button.dataset.does === "add-breakdown") {
     breakdowns.append(makeBreakdown(""));
     openSuggestions(breakdowns.lastElementChild.querySelector("input"));

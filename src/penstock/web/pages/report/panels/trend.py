@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from penstock.base.calendar import Interval, local_time
@@ -26,7 +28,22 @@ from penstock.web.pages.report.panels.periods import compared
 from penstock.web.pages.report.panels.segments import segments
 
 
-def trend(context: ReportContext, *, has_forecasts: bool = False) -> dict[str, Any]:
+def trend(context: ReportContext) -> dict[str, Any]:
+    """Return the trend, with forecasts if they have been made. See `_trend`."""
+    with suppress(NotCached):
+        return _trend(replace(context, only_cached=True), has_forecasts=True)
+    return _trend(context, has_forecasts=False)
+
+
+def trend_with_forecasts(context: ReportContext) -> dict[str, Any]:
+    """Return the trend with forecasts or, if they take too long, without them."""
+    try:
+        return _trend(context, has_forecasts=True)
+    except PenstockError:
+        return {**_trend(context, has_forecasts=False), "may_forecast": False}
+
+
+def _trend(context: ReportContext, *, has_forecasts: bool) -> dict[str, Any]:
     """Return the trend. chart: the input for `static/charts.js`. pair: see `_pair`. today: the day
     for a new annotation.
 
@@ -74,14 +91,6 @@ def trend(context: ReportContext, *, has_forecasts: bool = False) -> dict[str, A
         "has_forecasts": has_forecasts,
         "forecasts": forecasts,
     }
-
-
-def trend_with_forecasts(context: ReportContext) -> dict[str, Any]:
-    """Return the trend with forecasts or, if they take too long, without them."""
-    try:
-        return trend(context, has_forecasts=True)
-    except PenstockError:
-        return {**trend(context), "may_forecast": False}
 
 
 def _pair(context: ReportContext) -> tuple[int, int] | None:

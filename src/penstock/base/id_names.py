@@ -14,9 +14,15 @@ VISITORS = (
 _OWNERS = (
     "user", "customer", "member", "account", "client", "person", "contact", "subscriber",
     "profile", "email", "visitor", "anonymous", "anon", "distinct", "device", "cookie", "pseudo",
-    "browser", "install", "installation", "fingerprint", "ip", "ipaddress", "session", "visit",
+    "browser", "install", "installation", "fingerprint", "ipaddress", "machine", "hardware",
+    "android", "advertising", "vendor", "imei",
 )  # fmt: skip
-"""Ends of names of people, devices and sessions, without their `_ENDINGS`."""
+"""Ends of names of people and devices, without their `_ENDINGS`."""
+_SESSIONS = ("session", "visit")
+_SHORT = ("idfa", "idfv", "gaid", "aaid", "adid", "udid", "ip", "clientip", "userip", "remoteip")
+"""Short names of devices and addresses, as `words_of` writes them. Longer ones, such as `trip_id`,
+may end like them.
+"""
 _ENDINGS = ("idx", "id", "uuid", "guid", "number", "no", "hash", "key")
 
 
@@ -27,6 +33,23 @@ def words_of(name: str) -> str:
 
 def names_owner(name: str) -> bool:
     """Whether a name is that of a person, a device or a session, whose IDs do not name attempts."""
+    return names_person_or_device(name) or _stem(name).endswith(_SESSIONS)
+
+
+def names_person_or_device(name: str) -> bool:
+    """Whether a name is that of a person or a device. Their IDs outlive every attempt."""
+    words = words_of(name)
+    is_usual = {words, words.removeprefix("id")} & {*USERS, *VISITORS, *_SHORT}
+    return bool(is_usual) or _stem(name).endswith(_OWNERS)
+
+
+def looks_like_id(name: str) -> bool:
+    """Whether a name ends like that of an ID."""
+    words = words_of(name)
+    return words.startswith("id") or words.endswith((*_ENDINGS, "ref", "token"))
+
+
+def _stem(name: str) -> str:
+    """Return the words of a name without `id` and other ends of names of IDs."""
     words = words_of(name).removeprefix("id")
-    ending = next((each for each in _ENDINGS if words.endswith(each)), "")
-    return words in (*USERS, *VISITORS) or words.removesuffix(ending).endswith(_OWNERS)
+    return words.removesuffix(next((end for end in _ENDINGS if words.endswith(end)), ""))

@@ -1,0 +1,8 @@
+"""Plain constants of receipts. No I/O."""
+
+FORMAT = 1
+"""Version of the document that a receipt signs."""
+MAX_RECEIPTS = 500
+"""Maximum number of receipts in a workspace."""
+MAX_SUMS = 1_000
+"""Maximum number of sums in a receipt, one for each website and day."""

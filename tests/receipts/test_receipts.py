@@ -1,0 +1,109 @@
+"""Keeping a number, and opening its receipt when nothing or something has changed."""
+
+import json
+
+import pytest
+
+from tests.answers import body_of, faults, problem
+from tests.cases import cases
+from tests.funnels.scenario import DAY_S, where
+from tests.receipts.conftest import kinds
+from tests.tenant import audit_log, join
+
+pytestmark = pytest.mark.usefixtures("warehouse")
+
+
+@pytest.fixture
+def metadb_url(database_url):
+    return database_url
+
+
+def test_a_receipt_keeps_the_figures_of_the_report_and_stays_unchanged(keeping, clock):
+    receipt = keeping.keep()
+    figures = receipt["figures"]
+    results = keeping.scene.results(keeping.funnel, **keeping.period)["aggregate"]
+    assert (figures["entered"], figures["completed"]) == (20, 12)
+    for name in ("entered", "completed", "settled", "excluded", "pending", "earlyCompletions"):
+        assert figures[name] == results[name]
+    assert [step["count"] for step in figures["steps"]] == [20, 12]
+    clock.advance(days=1)
+    opened = keeping.open(receipt)
+    assert opened["receipt"] == receipt
+    assert (opened["isUnchanged"], opened["changes"], opened["gone"]) == (True, [], None)
+    assert opened["now"] == opened["recount"] == figures
+    assert opened["recountIsEqual"]
+    [sentence] = opened["sentences"]
+    assert sentence.startswith("Unchanged: 60.0% of 20 settled visitors completed, as on ")
+
+
+def test_a_receipt_keeps_a_question_with_its_own_window(keeping, scene):
+    keeping.funnel = scene.funnel("A", "B", name="Without window")
+    receipt = keeping.keep(window="1h", filters=json.dumps([where("plan", "equals", "pro")]))
+    assert (receipt["figures"]["of"], receipt["figures"]["whole"]) == ("settled", 10)
+    assert receipt["question"]["window"] == "1h"
+    assert keeping.open(receipt)["recountIsEqual"]
+    everything = keeping.keep()
+    assert (everything["figures"]["of"], everything["figures"]["whole"]) == ("entered", 20)
+    assert keeping.open(everything)["isUnchanged"]
+
+
+def test_the_list_is_newest_first_and_by_funnel(keeping, scene):
+    first, last = keeping.keep(), keeping.keep()
+    listed = body_of(keeping.client.get("/api/receipts"))
+    assert listed["data"] == [last, first]
+    other = scene.funnel("A", "C", name="Other")
+    assert body_of(keeping.client.get("/api/receipts", params={"funnelId": other}))["total"] == 0
+
+
+@pytest.mark.every_database
+def test_late_events_are_named_and_the_recount_is_equal(keeping, scene, clock):
+    receipt = keeping.keep()
+    clock.advance(days=1)
+    scene.send_event(2 * DAY_S + 700, "B", "visitor-12")
+    scene.send_event(2 * DAY_S + 800, "C", "visitor-12")
+    opened = keeping.open(receipt)
+    assert kinds(opened) == ["late"]
+    assert opened["changes"][0]["number"] == 2
+    assert opened["now"]["completed"] == 13
+    assert opened["recount"] == receipt["figures"]
+    [sentence] = opened["sentences"]
+    assert "2 events of " in sentence
+    assert " arrived after it (received on " in sentence
+    assert sentence.endswith(": 60.0% becomes 65.0%; without what came later it is 60.0% again.")
+
+
+def test_viewers_open_receipts_and_neither_make_nor_revoke_them(workspace, keeping):
+    receipt = keeping.keep()
+    viewer, path = join(workspace, "viewer"), f"/api/receipts/{receipt['id']}"
+    assert body_of(viewer.get(path))["isUnchanged"]
+    assert body_of(viewer.get("/api/receipts"))["total"] == 1
+    form = {"funnelId": keeping.funnel}
+    assert problem(viewer.post("/api/receipts", json=form)) == (403, "viewer_role")
+    assert problem(viewer.delete(path)) == (403, "viewer_role")
+
+
+def test_making_and_revoking_are_in_the_audit_log(workspace, keeping):
+    receipt = keeping.keep()
+    path = f"/api/receipts/{receipt['id']}"
+    assert keeping.client.delete(path).status_code == 204
+    assert problem(keeping.client.get(path)) == (404, "not_found")
+    assert problem(keeping.client.delete(path)) == (404, "not_found")
+    entries = [entry for entry in audit_log(workspace.browser) if "receipt" in entry["action"]]
+    assert [(entry["action"], entry["target"]) for entry in entries] == [
+        ("receipt_revoked", f"{receipt['id']} Checkout"),
+        ("receipt_created", f"{receipt['id']} Checkout"),
+    ]
+
+
+@cases(
+    ("parameters", "expected"),
+    [
+        ({"compare": "previous"}, {"parameters.compare": "unknown_field"}),
+        ({"asOf": "0"}, {"parameters.asOf": "unknown_field"}),
+        ({"period": "3d"}, {"parameters.period": "not_one_of"}),
+        ({"period": "custom"}, {"parameters.end": "ends_before_start"}),
+    ],
+)
+def test_faults_of_a_receipt(keeping, parameters, expected):
+    form = {"funnelId": keeping.funnel, "parameters": parameters}
+    assert faults(keeping.client.post("/api/receipts", json=form)) == expected
