@@ -8,7 +8,7 @@ from litestar import Response
 from penstock.accounts.mail.service import Mailer
 from penstock.accounts.members.service import MemberService
 from penstock.alerts.model import DeliveryState, MessageKind, Verdict
-from penstock.alerts.schema import AlertRecord
+from penstock.alerts.schema import AlertDeliveryRecord, AlertMessageRecord, AlertRecord
 from penstock.alerts.service import AlertService
 from penstock.base.clock import iso, parse_time
 from penstock.base.paging import MAX_PAGE_SIZE, Page
@@ -172,6 +172,11 @@ def _form(
     )
 
 
+def _is_being_sent(message: AlertMessageRecord, delivery: AlertDeliveryRecord) -> bool:
+    """Whether a test is on its way. While a node sends it, it is due only after the lease."""
+    return message.kind is MessageKind.TEST and delivery.error is None
+
+
 @page("/alerts/{alert_id:str}")
 def alert_page(
     view: View,
@@ -192,7 +197,8 @@ def alert_page(
         checks=alerts.checks(view.workspace_id, alert_id, view.query(PageQuery).pagination),
         messages=messages,
         sends=any(
-            each.state is DeliveryState.WAITING and parse_time(each.due_at) <= view.now_ms
+            each.state is DeliveryState.WAITING
+            and (parse_time(each.due_at) <= view.now_ms or _is_being_sent(message, each))
             for message in messages.data
             for each in message.deliveries
         ),
