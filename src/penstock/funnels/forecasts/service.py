@@ -117,7 +117,9 @@ class Forecasts:
         late = {"late_share": record.late_share} if record.late_share > _MANY_LATE else {}
         forecasts = apply_table(table, _shape(self.context), counts, record.share)
         return [
-            ForecastRecord(
+            self.none(table)
+            if forecast is None
+            else ForecastRecord(
                 **forecast,
                 history=history,
                 replays=len(of_rate.replays),
