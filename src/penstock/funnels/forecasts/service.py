@@ -136,7 +136,8 @@ def latest_forecasts(
 ) -> Mapping[tuple[str, int], ForecastRecord | None]:
     """Return the forecasts of saved funnels that the worker made within a day, by ID and revision.
 
-    They are about the last `LISTED_DAYS` days. None if no unit was open. Makes none itself.
+    They are about the last `LISTED_DAYS` days. None if no unit was open, or without a window. Makes
+    none itself.
     """
     with runner.database.read() as db:
         contents = store.latest(db, workspace_id, runner.now_ms() - DAY_MS)
