@@ -1,13 +1,16 @@
 """The worker that makes the forecasts of saved funnels in the background."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from penstock.app import Services
 from penstock.base.ids import WorkspaceId
+from penstock.base.worker import WorkerStopped
 from penstock.funnels.forecasts.service import LISTED_DAYS, latest_forecasts
 from penstock.funnels.pipeline import FunnelQueryRunner
+from penstock.funnels.queries.context import QueryContext
 from penstock.warehouse.client import Warehouse
 from tests.conftest import ShiftedClock
 from tests.funnels.forecast_sets import ForecastSet
@@ -15,6 +18,7 @@ from tests.funnels.reference import Event
 from tests.funnels.reference.forecast import DAY_MS
 from tests.funnels.scenario import Scene, rows_of
 from tests.funnels.test_forecasts import BY_NAME, saved
+from tests.tenant import Tenant
 
 
 @pytest.fixture
@@ -86,3 +90,36 @@ def test_a_changed_definition_is_forecast_again(services: Services, scene: Scene
     assert {(funnel_id, 2): None} == latest_forecasts(
         services.funnel_queries, WorkspaceId(scene.tenant.id)
     )
+
+
+def test_workspaces_take_turns(
+    services: Services, scene: Scene, other_workspace: Tenant, clock: ShiftedClock
+) -> None:
+    """However many funnels one of them has."""
+    for _ in range(4):
+        scene.attempts("A", "B")
+    Scene(other_workspace, clock).attempts("A", "B")
+    for _ in range(2):
+        services.forecast_worker._step()
+    for tenant in (scene.tenant, other_workspace):
+        assert len(latest_forecasts(services.funnel_queries, WorkspaceId(tenant.id))) == 1
+
+
+def test_the_end_of_the_service_ends_a_forecast(
+    services: Services, scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes no attempt away, and another node may begin at once."""
+    scene.attempts("A", "B")
+    worker, prepare = services.forecast_worker, FunnelQueryRunner.prepare
+
+    def stop_first(*arguments: Any, **more: Any) -> QueryContext:
+        worker._stop_forecast()
+        return prepare(*arguments, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FunnelQueryRunner, "prepare", stop_first)
+        for _ in range(4):
+            with pytest.raises(WorkerStopped):
+                worker._step()
+    worker._step()
+    assert latest_forecasts(services.funnel_queries, WorkspaceId(scene.tenant.id))

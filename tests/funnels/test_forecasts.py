@@ -9,7 +9,7 @@ from penstock.base.clock import iso, parse_time
 from penstock.warehouse.client import Warehouse
 from tests.conftest import ShiftedClock
 from tests.funnels import seed
-from tests.funnels.forecast_sets import SETS, ForecastSet
+from tests.funnels.forecast_sets import DAYS, NOW_MS, SETS, ForecastSet, Step, event, funnel
 from tests.funnels.reference import Event, History
 from tests.funnels.reference.forecast import DAY_MS, Forecaster
 from tests.funnels.scenario import HOUR_S, Json, Scene
@@ -235,3 +235,31 @@ def test_periods_of_a_moment_have_a_bounded_history(scene: Scene, warehouse: War
         assert "forecast" in scene.report(funnel_id, "trend", **query)["data"][0]
         del query["forecast"]
         assert "data" in scene.report(funnel_id, "forecast/replays", **query)
+
+
+def test_units_that_are_all_expected_to_be_excluded_have_no_rate(
+    scene: Scene, warehouse: Warehouse
+) -> None:
+    """The second request uses the record of the first. Meanwhile the last unit that was expected to
+    stay eligible has reached step 2, after which all units are excluded.
+    """
+    entered = DAYS - 3.5
+    units: list[tuple[float, list[Step]]] = [(entered, [("B", 0.1)]), (entered, [("B", 3.49)])]
+    for day in range(DAYS - 8):
+        at = day + 0.5
+        units += [(at, []), (at, []), (at, [("B", 0.1), ("X", 5.0)])]
+    events = [
+        event(f"u-{number}", name, day + later, {}, 3 * number + step)
+        for number, (day, steps) in enumerate(units)
+        for step, (name, later) in enumerate([("A", 0.0), *steps])
+    ]
+    start_ms, definition = NOW_MS - round(3.5 * DAY_MS), funnel("A", "B", "-X", "C")
+    example = ForecastSet("excluded", "", definition, start_ms, NOW_MS, lambda: events)
+    funnel_id = saved(scene, warehouse, example)
+    query = parameters(example, endAt=start_ms + 1)
+    before = scene.results(funnel_id, **query | {"asOf": NOW_MS - HOUR_S * 1000})
+    assert before["forecast"]["rate"] == 0
+    report = scene.results(funnel_id, **query)
+    assert [step["forecast"] for step in report["aggregate"]["steps"][1:]] == 2 * [
+        {"reason": "too_little_history"}
+    ]

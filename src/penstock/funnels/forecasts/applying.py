@@ -1,7 +1,7 @@
 """Forecasts from the record of a day and the counts of a report."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import inf
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
@@ -16,15 +16,21 @@ Ages = Iterable[tuple[int, int, int]]
 
 def apply_table(
     table: ChanceTable, shape: Shape, counts: Counts, share: float
-) -> Sequence[Mapping[str, float]]:
-    """Return `rate`, `low`, `high` and `completed` of each rate of the table."""
+) -> Sequence[Mapping[str, float] | None]:
+    """Return `rate`, `low`, `high` and `completed` of each rate of the table; None if no unit is
+    expected to stay eligible, so that there is no rate.
+    """
     goals = [rate.goal for rate in table.rates]
     rates = rates_of(counts, _chances(table), shape, goals, share)
-    forecasts = []
+    forecasts: list[Mapping[str, float] | None] = []
     for index, of_rate in enumerate(table.rates):
         rate, sd, spare, lower, upper, completed = (
             float(getattr(rates, name)[index]) for name in rates.__slots__
         )
+        if not isfinite(rate):
+            forecasts.append(None)
+            continue
+        rate = min(max(rate, lower), upper)  # Chances are rounded.
         low, high = interval(inf if of_rate.q is None else of_rate.q, rate, sd, spare, lower, upper)
         forecasts.append({"rate": rate, "low": low, "high": high, "completed": completed})
     return forecasts

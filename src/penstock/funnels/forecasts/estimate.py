@@ -6,7 +6,7 @@ chances has a cell for each number of steps and part of age.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,6 +98,12 @@ class Courses:
         if cohort is None:
             return np.ones(len(entries), bool)
         return self.selected[entries] if cohort == SELECTED else self.cohort[entries] == cohort
+
+    def part(self, cohort: int) -> "Courses":
+        """The entries of a cohort."""
+        chosen = self.of_cohort(np.arange(len(self.entry)), cohort)
+        names = ("entry", "done", "excluded", "unit", "cohort", "selected")
+        return replace(self, **{name: getattr(self, name)[chosen] for name in names})
 
     def between(self, start_ms: int | None, end_ms: int | None, now_ms: int) -> slice:
         """The entries from `start_ms` to before `end_ms` that had happened at a time."""
@@ -438,13 +444,14 @@ class Estimator:
         self.courses, self.shape, self.goals = courses, shape, goals
         self._check = check
         self._chances: dict[tuple[int, int, int | None], tuple[History, Chances]] = {}
+        self._part = cache(courses.part)
 
     def estimate(self, period: Period, *, is_part: bool) -> Estimate | None:
         """Return the forecast of a period; None if no unit is open, or there are too few.
 
         is_part: whether it is about a cohort or a bucket.
         """
-        units = standing(self.courses, self.shape, period)
+        units = self._standing(period)
         open_units, eligible = int(units.waits.sum()), int((~units.excluded).sum())
         if not open_units or not eligible or (is_part and eligible < MIN_ELIGIBLE):
             return None
@@ -454,6 +461,12 @@ class Estimator:
         if not np.isfinite(rates.rate).all():
             return None
         return Estimate(rates, chances, history, counts, open_units)
+
+    def _standing(self, period: Period) -> Standing:
+        if period.cohort is None or not self.shape.enters_once:
+            return standing(self.courses, self.shape, period)
+        # A unit with one entry is in one cohort, so the others need not be read.
+        return standing(self._part(period.cohort), self.shape, replace(period, cohort=None))
 
     def chances(self, period: Period) -> tuple[History, Chances]:
         length = 0 if self.shape.enters_once else period.until_ms - (period.start_ms or 0)
@@ -475,7 +488,7 @@ class Estimator:
         if period.end_ms is not None:
             end_ms = min(end_ms, period.end_ms)
         later = Period(later_ms, period.start_ms, end_ms, period.cohort)
-        units = standing(self.courses, self.shape, later)
+        units = self._standing(later)
         eligible = ~units.excluded
         if not eligible.any():
             return None

@@ -13,8 +13,9 @@ class NoForecast(StrEnum):
     """Why there is no forecast.
 
     TOO_LITTLE_HISTORY: fewer than 50 settled units, or fewer than 10 earlier forecasts to learn
-    from. NO_WINDOW: units never settle. NOT_READY: it would have to be made first, or the cohort or
-    bucket is not among those for which one is made.
+    from; or all units are expected to be excluded, so that there is no rate. NO_WINDOW: units never
+    settle. NOT_READY: it would have to be made first, or the cohort or bucket is not among those
+    for which one is made.
     """
 
     TOO_LITTLE_HISTORY = "too_little_history"

@@ -117,7 +117,9 @@ class Forecasts:
         late = {"late_share": record.late_share} if record.late_share > _MANY_LATE else {}
         forecasts = apply_table(table, _shape(self.context), counts, record.share)
         return [
-            ForecastRecord(
+            self.none(table)
+            if forecast is None
+            else ForecastRecord(
                 **forecast,
                 history=history,
                 replays=len(of_rate.replays),
@@ -134,7 +136,8 @@ def latest_forecasts(
 ) -> Mapping[tuple[str, int], ForecastRecord | None]:
     """Return the forecasts of saved funnels that the worker made within a day, by ID and revision.
 
-    They are about the last `LISTED_DAYS` days. None if no unit was open. Makes none itself.
+    They are about the last `LISTED_DAYS` days. None if no unit was open, or without a window. Makes
+    none itself.
     """
     with runner.database.read() as db:
         contents = store.latest(db, workspace_id, runner.now_ms() - DAY_MS)

@@ -60,19 +60,26 @@ def save(
     db.execute(_SAVE, row | times)
 
 
-def take_turn(db: Connection, now_ms: int, lease_until_ms: int) -> Turn | None:
-    """Take the saved funnel whose forecast is most overdue; None if there is none.
+def take_turn(
+    db: Connection, now_ms: int, lease_until_ms: int, last_workspace_id: str
+) -> Turn | None:
+    """Take the saved funnel whose forecast is most overdue in its workspace; None if there is none.
+
+    last_workspace_id: the workspace of the last turn. The next one in the order of IDs is served,
+    so each has its turn, however many funnels another has.
 
     Other nodes leave it alone until the lease ends, even if this node dies. A definition that has
     changed is due at once.
     """
     is_due = or_(_F.funnel_id.is_(None), _F.due_at <= now_ms, _F.revision != funnels.c.revision)
     columns = (funnels.c.workspace_id, funnels.c.id, funnels.c.revision)
+    owner = funnels.c.workspace_id
+    order = (owner <= last_workspace_id, owner, func.coalesce(_F.due_at, 0), funnels.c.id)
     row = db.execute(
         select(*columns, _F.due_at, _F.attempts, _F.revision.label("of_forecast"))
         .select_from(funnels.outerjoin(funnel_forecasts, funnels.c.id == _F.funnel_id))
         .where(is_due)
-        .order_by(func.coalesce(_F.due_at, 0), funnels.c.id)
+        .order_by(*order)
         .limit(1)
     ).first()
     if row is None:

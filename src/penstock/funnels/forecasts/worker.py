@@ -3,6 +3,8 @@
 It rests much longer than it works, so that it takes little from requests.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from time import monotonic
 
@@ -10,7 +12,8 @@ import structlog
 
 from penstock.accounts.workspace.service import WorkspaceService
 from penstock.base.errors import PenstockError, StoreUnavailable
-from penstock.base.worker import Worker
+from penstock.base.ids import WorkspaceId
+from penstock.base.worker import Worker, WorkerStopped
 from penstock.core import Core
 from penstock.funnels.forecasts import store
 from penstock.funnels.forecasts.model import Turn
@@ -21,7 +24,7 @@ from penstock.funnels.queries.parameters import Selection
 from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.statements import figures
 from penstock.funnels.statements.report import build
-from penstock.warehouse.work import Work, working_on
+from penstock.warehouse.work import Stopped, Work, working_on
 
 log = structlog.get_logger()
 
@@ -36,33 +39,45 @@ _MAX_ATTEMPTS = 3
 
 
 class ForecastWorker:
-    """Makes the forecasts that a list of funnels and a digest show."""
+    """Makes the forecasts that a list of funnels and a digest show. Workspaces take turns."""
 
     def __init__(self, core: Core, runner: FunnelQueryRunner, limits: WorkspaceService) -> None:
         self._database, self._clock = core.database, core.clock
-        self._runner, self._limits = runner, limits
+        self._warehouse, self._runner, self._limits = core.warehouse, runner, limits
+        self._work: Work | None = None  # controls the running statements
+        self._last_workspace_id = ""
         self.worker = Worker(
             "forecasts",
             self._step,
             core.clock,
             period_s=_PERIOD_S,
             first_after_s=_FIRST_AFTER_S,
+            interrupt=self._stop_forecast,
             stalled_after_s=None,
         )
+
+    def _stop_forecast(self) -> None:
+        """Stop the running statement. The forecast is made after the next start."""
+        if (work := self._work) is not None:
+            self._warehouse.stop(work)
 
     def _step(self) -> float | None:
         """Make the forecast that is most overdue. Returns the seconds of rest."""
         now_ms, began_s = self._clock(), monotonic()
         with self._database.write() as db:
-            turn = store.take_turn(db, now_ms, now_ms + _LEASE_MS)
+            turn = store.take_turn(db, now_ms, now_ms + _LEASE_MS, self._last_workspace_id)
         if turn is None:
             return None
+        self._last_workspace_id = turn.workspace_id
         try:
             if turn.attempts < _MAX_ATTEMPTS:
                 self._make(turn)
             else:
                 log.warning("forecast_left_out", funnel_id=turn.funnel_id)
                 self._end(turn, due_at=now_ms + _AGAIN_MS, attempts=0)
+        except Stopped:
+            self._end(turn, due_at=now_ms, attempts=turn.attempts)
+            raise WorkerStopped from None
         except StoreUnavailable:
             raise
         except PenstockError as error:
@@ -71,8 +86,7 @@ class ForecastWorker:
         return max(1.0, _REST * (monotonic() - began_s))
 
     def _make(self, turn: Turn) -> None:
-        limits = self._limits.engine_limits(turn.workspace_id)
-        with working_on(Work(limits, owner=turn.workspace_id)):
+        with self._limit(turn.workspace_id):
             forecast, evaluated_ms = self._forecast(turn)
         content = None if forecast is None else forecast.model_dump_json(by_alias=True)
         self._end(
@@ -83,6 +97,19 @@ class ForecastWorker:
             content=content,
         )
 
+    @contextmanager
+    def _limit(self, workspace_id: WorkspaceId) -> Iterator[None]:
+        """Limit statements to those of the workspace, and to one thread, to leave the others to
+        people.
+        """
+        limits = self._limits.engine_limits(workspace_id)
+        self._work = Work({"max_threads": 1, **limits}, owner=workspace_id)
+        try:
+            with working_on(self._work):
+                yield
+        finally:
+            self._work = None
+
     def _forecast(self, turn: Turn) -> tuple[ForecastRecord | None, int]:
         """Return the forecast of the list's period, and the time of its evaluation."""
         now_ms = self._clock()
@@ -92,6 +119,8 @@ class ForecastWorker:
             Selection(None, now_ms - LISTED_DAYS * DAY_MS, now_ms),
         )
         forecasts = forecasts_of(self._runner, context)
+        if forecasts.record is None:  # There is no window.
+            return None, context.params.evaluated_at_ms
         context = forecasts.context
         result = self._runner.fetch(context, partial(build, context.definition, context.params))
         totals = [row for row in result.rows if row["is_total"]]
