@@ -347,6 +347,20 @@ def test_a_trace_has_both_decisions(
     assert [event["eventId"] for event in there["events"]] == list(types)
 
 
+def test_a_trace_tries_as_many_entries_as_the_numbers(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond the limit, only the first entries are tried: here two of four, which have ended."""
+    for module in ("statements.other_tools", "units.other_tools"):
+        monkeypatch.setattr(f"penstock.funnels.{module}.MAX_COMPARISONS", 10)
+    scene.story("0/A 1/A 2/A 3700/A 3710/B", attempt=None)
+    funnel = scene.funnel("A", "B", conversionWindowSeconds=HOUR_S)
+    there = scene.trace(funnel, "ann", countLike=MP, mode="optimized")["there"]
+    assert there["reached"] == 1
+    decisions = [event["decision"] for event in there["events"]]
+    assert decisions == ["entry", *["noMatch"] * 4]
+
+
 def test_tools_agree_where_their_rules_do(scene: Scene) -> None:
     """Without other rules, `inStepOrder` is PostHog and windowFunnel, and `proven` is strict."""
     draw = Random(7)

@@ -170,9 +170,12 @@ def test_a_changed_definition_is_named_and_nothing_is_counted_again(keeping, sce
 def test_a_new_name_changes_nothing(keeping, scene):
     receipt = keeping.keep()
     definition = scene.definition(keeping.funnel) | {"name": "Buying"}
+    definition["steps"][0]["name"] = "Looked"
     keeping.client.put(f"/api/funnels/{keeping.funnel}", json=definition).raise_for_status()
     opened = keeping.open(receipt)
     assert (opened["isUnchanged"], opened["changes"]) == (True, [])
+    assert opened["recountIsEqual"]
+    assert opened["now"]["steps"][0]["name"] == "Looked"
     assert opened["receipt"]["name"] == "Checkout"
 
 

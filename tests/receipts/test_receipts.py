@@ -102,6 +102,7 @@ def test_making_and_revoking_are_in_the_audit_log(workspace, keeping):
         ({"asOf": "0"}, {"parameters.asOf": "unknown_field"}),
         ({"period": "3d"}, {"parameters.period": "not_one_of"}),
         ({"period": "custom"}, {"parameters.end": "ends_before_start"}),
+        ({"start": "1969-12-31"}, {"parameters.start": "greater_than_equal"}),
     ],
 )
 def test_faults_of_a_receipt(keeping, parameters, expected):

@@ -55,6 +55,8 @@ def test_a_custom_period_without_both_dates_is_an_error(workspace, funnel, dates
         ("startAt=1780000000000", "endAt"),
         ("page=many", "page"),
         ("show=nothing", "show"),
+        ("start=1969-12-31", "start"),
+        ("compareStart=2300-01-01", "compareStart"),
     ],
 )
 def test_an_invalid_parameter_is_named(workspace, funnel, query, name):

@@ -80,12 +80,12 @@ _MESSAGES: Mapping[str, str] = {
     "bool_parsing": "Must be true or false.",
     "literal_error": "Must be {expected}.",
     "enum": "Must be {expected}.",
-    "greater_than_equal": "Must be at least {ge:,}.",
-    "less_than_equal": "Must be at most {le:,}.",
-    "string_too_long": "Must have at most {max_length:,} characters.",
+    "greater_than_equal": "Must be at least {ge}.",
+    "less_than_equal": "Must be at most {le}.",
+    "string_too_long": "Must have at most {max_length} characters.",
     "string_too_short": "Must not be empty.",
     "too_short": "Must not be empty.",
-    "too_long": "Must have at most {max_length:,} entries.",
+    "too_long": "Must have at most {max_length} entries.",
 }
 
 
@@ -419,7 +419,11 @@ def _message(kind: str, context: Mapping[str, Any], value: object) -> str | None
     choices = context["expected"].split("'")[1::2] if kind == "enum" else ()
     if len(choices) > _MAX_LISTED_CHOICES:
         return _closest(value if isinstance(value, str) else "", choices)
-    return template.format_map(context) if template else None
+    shown = {
+        name: f"{each:,}" if isinstance(each, int | float) else each  # a day is a text
+        for name, each in context.items()
+    }
+    return template.format_map(shown) if template else None
 
 
 def _closest(value: str, choices: Sequence[str]) -> str:

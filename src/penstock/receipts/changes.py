@@ -229,14 +229,14 @@ def sentences_of(
 ) -> Iterator[str]:
     """Yield what an opened receipt says."""
     original, clauses = document.figures, [each.text for each in changes]
-    if now == original:
+    if now is None:
+        yield f"{_sentence(listed(clauses))}."
+        return
+    if now.is_equal(original):
         at = utc_time(parse_time(document.at))
         yield f"Unchanged: {rate_words(original, document.unit)}, as on {at}."
         if clauses:
             yield f"{_sentence(listed(clauses))}; the figures are the same."
-        return
-    if now is None:
-        yield f"{_sentence(listed(clauses))}."
         return
     before, after = short_rate(original), short_rate(now)
     if not clauses:
@@ -253,7 +253,7 @@ def sentences_of(
         if any(each.kind is ChangeKind.DEFINITION for each in changes):
             reason = "the definition changed"
         yield f"Nothing is counted again without these changes, because {reason}."
-    elif recount == original:
+    elif recount.is_equal(original):
         yield f"{text}; without what came later it is {before} again."
     else:
         reason = "something changed that its sums do not contain"

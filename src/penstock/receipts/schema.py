@@ -58,6 +58,14 @@ class ReceiptFiguresRecord(Record):
     def rate(self) -> float | None:
         return self.part / self.whole if self.whole else None
 
+    def is_equal(self, other: "ReceiptFiguresRecord") -> bool:
+        """Whether both have the same numbers. The names of their steps may differ."""
+        return self._without_names() == other._without_names()
+
+    def _without_names(self) -> "ReceiptFiguresRecord":
+        steps = [step.model_copy(update={"name": ""}) for step in self.steps]
+        return self.model_copy(update={"steps": steps})
+
 
 class ReceiptFunnelRecord(Record):
     id: str

@@ -406,12 +406,12 @@ def _opened(
     units = None if gone is None else gone.units
     return OpenedReceiptRecord(
         receipt=record,
-        is_unchanged=now == document.figures,
+        is_unchanged=now is not None and now.is_equal(document.figures),
         sentences=list(sentences_of(document, changes, now, recount, units)),
         changes=changes,
         now=now,
         recount=recount,
-        recount_is_equal=None if recount is None else recount == document.figures,
+        recount_is_equal=None if recount is None else recount.is_equal(document.figures),
         gone=gone,
     )
 

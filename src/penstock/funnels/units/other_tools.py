@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from penstock.funnels.statements.entries import MAX_COMPARISONS
 from penstock.funnels.statements.other_tools import Entries, Greedy, Rules
 from penstock.funnels.units.explanation import Explanation
 from penstock.funnels.units.path import Decision, MatchedEvent, required_rows
@@ -55,7 +56,10 @@ def _entries(rules: Rules, greedy: Greedy, events: Sequence[MatchedEvent]) -> li
         for event in events
         if event.matched[row] and all(event.met) and is_in_period(event.at_ms, *period)
     ]
-    return starts if greedy.entries is Entries.BEST else starts[:1]
+    if greedy.entries is not Entries.BEST:
+        return starts[:1]
+    read = sum(any(event.matched) for event in events)
+    return starts[: max(1, MAX_COMPARISONS // max(1, read))]  # as in a report
 
 
 def _path(
