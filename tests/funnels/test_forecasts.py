@@ -263,3 +263,22 @@ def test_units_that_are_all_expected_to_be_excluded_have_no_rate(
     assert [step["forecast"] for step in report["aggregate"]["steps"][1:]] == 2 * [
         {"reason": "too_little_history"}
     ]
+
+
+@pytest.mark.slow("replays two buckets of many units")
+def test_buckets_of_other_lengths_have_their_own_records(
+    scene: Scene, warehouse: Warehouse
+) -> None:
+    """A day and a week can begin at the same time. The week has more replays whose truth is not
+    known yet.
+    """
+    example = BY_NAME["steady"]
+    funnel_id, start_ms = saved(scene, warehouse, example), example.now_ms - 7 * DAY_MS
+
+    def replays(interval: str, days: int) -> int:
+        query = parameters(example, startAt=start_ms, endAt=start_ms + days * DAY_MS)
+        [bucket] = scene.report(funnel_id, "trend", **query, interval=interval)["data"]
+        number: int = bucket["forecast"]["replays"]
+        return number
+
+    assert replays("week", 7) < replays("day", 1)
