@@ -1,11 +1,15 @@
 """The service's forecasts over HTTP, compared with those of the reference."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from time import sleep
 from typing import Any
 
 import pytest
 
 from penstock.base.clock import iso, parse_time
+from penstock.funnels.forecasts import service
+from penstock.funnels.forecasts.model import DayRecord
 from penstock.warehouse.client import Warehouse
 from tests.conftest import ShiftedClock
 from tests.funnels import seed
@@ -282,3 +286,27 @@ def test_buckets_of_other_lengths_have_their_own_records(
         return number
 
     assert replays("week", 7) < replays("day", 1)
+
+
+def test_requests_at_the_same_time_share_a_new_record(
+    scene: Scene, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The parts of a page ask at the same time."""
+    example, made = BY_NAME["few units"], []
+    funnel_id, make_day = saved(scene, warehouse, example), service.make_day
+
+    def slowly(*arguments: Any) -> DayRecord:
+        made.append(funnel_id)
+        sleep(1)
+        return make_day(*arguments)
+
+    def ask(_: int) -> Json:
+        forecast: Json = scene.results(funnel_id, **parameters(example))["forecast"]
+        return forecast
+
+    monkeypatch.setattr(service, "make_day", slowly)
+    with ThreadPoolExecutor(3) as threads:
+        first, *others = threads.map(ask, range(3))
+    assert first["rate"]
+    assert others == [first, first]
+    assert made == [funnel_id]

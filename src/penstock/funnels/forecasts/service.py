@@ -225,10 +225,22 @@ def forecasts_of(
     if record is None:
         if context.only_cached or not can_make:
             return Forecasts(context, None)
-        record = make_day(runner, context, buckets)
-        keep_record(runner, context, question, record)
+        minute = context.params.evaluated_at_ms // 60_000
+        key = (context.workspace_id, question, minute)
+        record = runner.once(key, lambda: _make_record(runner, context, buckets, question))
     ages = {0, *(cut for table in record.tables.values() for cut in table.cuts_ms)}
     return Forecasts(context.with_params(ages_ms=tuple(sorted(ages))), record)
+
+
+def _make_record(
+    runner: FunnelQueryRunner,
+    context: QueryContext,
+    buckets: Sequence[Span] | None,
+    question: str,
+) -> DayRecord:
+    record = make_day(runner, context, buckets)
+    keep_record(runner, context, question, record)
+    return record
 
 
 def _shape(context: QueryContext) -> "Shape":
