@@ -1,11 +1,15 @@
 """The service's forecasts over HTTP, compared with those of the reference."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from time import sleep
 from typing import Any
 
 import pytest
 
 from penstock.base.clock import iso, parse_time
+from penstock.funnels.forecasts import service
+from penstock.funnels.forecasts.model import DayRecord
 from penstock.warehouse.client import Warehouse
 from tests.conftest import ShiftedClock
 from tests.funnels import seed
@@ -263,3 +267,46 @@ def test_units_that_are_all_expected_to_be_excluded_have_no_rate(
     assert [step["forecast"] for step in report["aggregate"]["steps"][1:]] == 2 * [
         {"reason": "too_little_history"}
     ]
+
+
+@pytest.mark.slow("replays two buckets of many units")
+def test_buckets_of_other_lengths_have_their_own_records(
+    scene: Scene, warehouse: Warehouse
+) -> None:
+    """A day and a week can begin at the same time. The week has more replays whose truth is not
+    known yet.
+    """
+    example = BY_NAME["steady"]
+    funnel_id, start_ms = saved(scene, warehouse, example), example.now_ms - 7 * DAY_MS
+
+    def replays(interval: str, days: int) -> int:
+        query = parameters(example, startAt=start_ms, endAt=start_ms + days * DAY_MS)
+        [bucket] = scene.report(funnel_id, "trend", **query, interval=interval)["data"]
+        number: int = bucket["forecast"]["replays"]
+        return number
+
+    assert replays("week", 7) < replays("day", 1)
+
+
+def test_requests_at_the_same_time_share_a_new_record(
+    scene: Scene, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The parts of a page ask at the same time."""
+    example, made = BY_NAME["few units"], []
+    funnel_id, make_day = saved(scene, warehouse, example), service.make_day
+
+    def slowly(*arguments: Any) -> DayRecord:
+        made.append(funnel_id)
+        sleep(1)
+        return make_day(*arguments)
+
+    def ask(_: int) -> Json:
+        forecast: Json = scene.results(funnel_id, **parameters(example))["forecast"]
+        return forecast
+
+    monkeypatch.setattr(service, "make_day", slowly)
+    with ThreadPoolExecutor(3) as threads:
+        first, *others = threads.map(ask, range(3))
+    assert first["rate"]
+    assert others == [first, first]
+    assert made == [funnel_id]

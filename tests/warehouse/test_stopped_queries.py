@@ -110,3 +110,12 @@ def test_a_warehouse_closes_while_the_engine_is_busy(impatient: Warehouse) -> No
     impatient.close()
     assert impatient.is_left_open
     assert impatient.overdue_statements == 1
+
+
+def test_a_stop_ends_all_that_only_this_work_waits_for() -> None:
+    """Shared work may itself wait for other shared work, for which others may wait too."""
+    first, second, shared, statement = (Work() for _ in range(4))
+    for waiting, awaited in ((first, shared), (second, shared), (shared, statement)):
+        assert waiting.begin_wait(awaited)
+    assert first.stop() == [first]
+    assert second.stop() == [second, shared, statement]

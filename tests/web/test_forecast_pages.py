@@ -6,6 +6,8 @@ from html import unescape
 import pytest
 from msgspec.json import decode
 
+from penstock.base.errors import Unavailable
+from penstock.funnels.forecasts import service
 from tests.cases import questions_about_one_scene
 from tests.funnels.scenario import DAY_S, Scene
 from tests.web.reading import html_of, link_of, query_of, text_of, without_tags
@@ -146,3 +148,17 @@ def test_too_little_history_is_a_quiet_sentence(workspace, scene):
     funnel = scene.attempts("A", "B", conversionWindowSeconds=7 * DAY_S)
     text = text_of(workspace, f"/funnels/{funnel}{WEEK}", "forecast")
     assert text == "No forecast yet: too few settled attempts"
+
+
+@pytest.mark.parametrize("show", ["cohorts", "trend"])
+def test_a_forecast_that_takes_too_long_takes_nothing_else_away(
+    workspace, funnel, monkeypatch, show
+):
+    def take_too_long(*_):
+        raise Unavailable("It took too long.", code="query_timeout")
+
+    monkeypatch.setattr(service, "make_day", take_too_long)
+    path = f"/funnels/{funnel}{WEEK}&breakdown=plan&show={show}"
+    part = html_of(workspace, path, "bands" if show == "trend" else "detail")
+    assert "took too long" not in part
+    assert "<table" in part

@@ -12,7 +12,7 @@
 Values are passed on and never changed afterwards.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cache, partial
@@ -138,6 +138,7 @@ class FunnelQueryRunner:
             weigh=lambda rows: 1 + len(rows.rows),
             max_value_weight=_MAX_CACHED_ROWS_PER_RESULT,
         )
+        self._in_flight: SingleFlightCache[Any] = SingleFlightCache(max_weight=0)
 
     def with_cohorts(self, read_members: ReadMembers) -> "FunnelQueryRunner":
         """Return a runner that shares the cache of this one, and also reads saved cohorts."""
@@ -292,6 +293,11 @@ class FunnelQueryRunner:
     def fetch_events(self, context: QueryContext, statement: Statement) -> QueryResult:
         """Like `fetch`, but for a statement that needs events and cannot read stored outcomes."""
         return self._fetch(context, statement, partial(self._engine.run, statement))
+
+    def once(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """Return what `compute` returns, once for all requests that need it at the same time."""
+        value: T = self._in_flight.get(key, compute).value
+        return value
 
     def read_again(self, statement: Statement) -> list[dict[str, Any]]:
         """Run a statement without the cache, and return its rows by column name.

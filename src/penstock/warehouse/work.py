@@ -79,18 +79,19 @@ class Work:
     def stop(self) -> list["Work"]:
         """Prevent further queries, and return each `Work` whose queries must be killed.
 
-        These are this work and, if no other work waits for it, the shared work.
+        These are this work and, if no other work waits for it, the shared work, which may wait for
+        another one.
         """
         with _graph:
             self._stopped.set()
-            shared = self._awaited
-            if shared is None:
-                return [self]
-            shared._waiters.discard(self)
-            if shared._waiters:
-                return [self]
-            shared._stopped.set()
-            return [self, shared]
+            stopped = [self]
+            while (shared := stopped[-1]._awaited) is not None:
+                shared._waiters.discard(stopped[-1])
+                if shared._waiters:
+                    break
+                shared._stopped.set()
+                stopped.append(shared)
+            return stopped
 
     def begin_wait(self, shared: "Work") -> bool:
         """Start waiting for a shared `Work`. Returns False if it was stopped.

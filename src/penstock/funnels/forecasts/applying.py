@@ -78,9 +78,9 @@ def _counts(
     may_fail: Sequence[int],
 ) -> Counts:
     chances, cells = _chances(table), len(table.evidence)
+    steps, age_ms, units = np.array(list(ages), np.int64).reshape(-1, 3).T
     pending = np.zeros(cells, np.int64)
-    for steps, age_ms, count in ages:
-        pending[chances.cell(np.array(steps), np.array(age_ms))] += count
+    np.add.at(pending, chances.cell(steps, age_ms), units)
     over, excluded = np.zeros((len(reached), cells), np.int64), np.zeros(cells, np.int64)
     over[:, -2], excluded[-1] = reopened, barred
     return Counts(eligible, np.array(reached), pending, over, excluded, np.array(may_fail))

@@ -6,7 +6,7 @@ numpy is imported only when a forecast is made, because importing it would delay
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from math import ceil, floor
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from msgspec import json
@@ -225,10 +225,22 @@ def forecasts_of(
     if record is None:
         if context.only_cached or not can_make:
             return Forecasts(context, None)
-        record = make_day(runner, context, buckets)
-        keep_record(runner, context, question, record)
+        minute = context.params.evaluated_at_ms // 60_000
+        key = (context.workspace_id, question, minute)
+        record = runner.once(key, lambda: _make_record(runner, context, buckets, question))
     ages = {0, *(cut for table in record.tables.values() for cut in table.cuts_ms)}
     return Forecasts(context.with_params(ages_ms=tuple(sorted(ages))), record)
+
+
+def _make_record(
+    runner: FunnelQueryRunner,
+    context: QueryContext,
+    buckets: Sequence[Span] | None,
+    question: str,
+) -> DayRecord:
+    record = make_day(runner, context, buckets)
+    keep_record(runner, context, question, record)
+    return record
 
 
 def _shape(context: QueryContext) -> "Shape":
@@ -258,16 +270,23 @@ def _question(context: QueryContext, buckets: Sequence[Span] | None) -> str:
     are.
     """
     params = context.params
-    until_ms = min(params.end_ms or params.evaluated_at_ms, params.evaluated_at_ms)
-    age = floor((params.evaluated_at_ms - until_ms) / DAY_MS)
+    now_ms = params.evaluated_at_ms
+
+    def age(end_ms: int | None) -> int:
+        """Days since the last unit could enter."""
+        return max(now_ms - (now_ms if end_ms is None else end_ms), 0) // DAY_MS
+
     length = None
     if params.start_ms is not None:
+        until_ms = min(params.end_ms or now_ms, now_ms)
         length = ceil((until_ms - params.start_ms) / DAY_MS - _TOLERANCE)
     parts = (
         context.rules,
         sorted(params.website_ids),
         sorted(params.cohort.items()),
-        (length, age) if buckets is None else [start_ms for start_ms, _ in buckets],
+        (length, age(params.end_ms))
+        if buckets is None
+        else [(start_ms, age(end_ms)) for start_ms, end_ms in buckets],
     )
     return sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -364,7 +383,7 @@ def _edges_ms(period: "Period", window_ms: int, from_ms: int) -> list[int]:
     their replays begin and end.
     """
     ends = {period.now_ms, period.until_ms, period.now_ms - window_ms}
-    ends |= set() if period.start_ms is None else {period.start_ms}
+    ends |= set() if period.start_ms is None else {min(period.start_ms, period.now_ms)}
     first_ms = max(from_ms, period.now_ms - _MAX_EDGES_MS)
     edges = {
         end_ms - days * DAY_MS for end_ms in ends for days in range((end_ms - first_ms) // DAY_MS)

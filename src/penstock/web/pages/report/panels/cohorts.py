@@ -2,7 +2,9 @@
 
 from typing import Any
 
+from penstock.base.errors import PenstockError
 from penstock.base.paging import Listing, Page
+from penstock.funnels.questions import RESULTS
 from penstock.funnels.shown_forecasts import shown_forecast
 from penstock.web.pages.report.panels.context import ReportContext
 from penstock.web.pages.report.panels.periods import compared
@@ -23,7 +25,10 @@ def cohorts(context: ReportContext) -> dict[str, Any]:
             order=query.order,
             search=query.search,
         )
-    report = context.forecast_report(searched)
+    try:
+        report = context.forecast_report(searched)
+    except PenstockError:  # The table does not depend on forecasts, which may take too long.
+        report = context.ask(RESULTS, {}, searched)
     page = Page(query.page, query.page_size)
     colours = {}
     if len(context.largest_cohorts) > 1:
