@@ -138,6 +138,18 @@ def test_a_file_with_more_than_what_was_signed_is_refused(keeping, command, tmp_
     assert (code, "[2J" in output) == (0, False), output
 
 
+def test_a_file_of_another_version_is_named(keeping, services, settings):
+    keeping.keep()
+    key = ReceiptKeys(services.database, SecretBox.from_settings(settings), system_clock).current()
+    receipt = {"format": 2}
+    signature = sign(key.private, canonical_json(receipt))
+    head = {"algorithm": "Ed25519", "keyId": key.id}
+    file = {**head, "receipt": receipt, "signature": signature}
+    answer = keeping.client.post("/api/receipts/open", json=file)
+    assert faults(answer) == {"receipt": "not_verified"}
+    assert "another version of Penstock" in answer.text
+
+
 @cases(
     "keys",
     [

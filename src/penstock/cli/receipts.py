@@ -33,6 +33,7 @@ def check_receipt(
     from penstock.receipts.changes import rate_words
     from penstock.receipts.schema import ReceiptDocument
     from penstock.receipts.signatures import (
+        OF_OTHER_VERSION,
         NotVerified,
         parse_file,
         public_keys,
@@ -46,7 +47,7 @@ def check_receipt(
     except NotVerified as error:
         fail(f"{file}: {error}")
     except ValidationError:
-        fail(f"{file}: The signature fits, but another version of Penstock wrote the receipt.")
+        fail(f"{file}: {OF_OTHER_VERSION}")
     words = rate_words(receipt.figures, receipt.unit)
     start, end = receipt.period.start_at, receipt.period.end_at
     print(f"The receipt {receipt.id} is genuine: its signature fits the key.\n")

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 ALGORITHM = "Ed25519"
+OF_OTHER_VERSION = "The signature fits, but another version of Penstock wrote the receipt."
 _KEY_BYTES = 32
 
 
