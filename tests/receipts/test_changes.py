@@ -3,7 +3,9 @@
 import json
 
 import pytest
+from sqlalchemy import delete, update
 
+from penstock.metadb.tables import funnel_revisions, funnels
 from tests.answers import body_of, faults
 from tests.events.deletions.conftest import finished
 from tests.funnels.scenario import DAY_S, step, where
@@ -165,6 +167,24 @@ def test_a_changed_definition_is_named_and_nothing_is_counted_again(keeping, sce
     pinned = keeping.keep(revision="1")
     assert pinned["figures"] == receipt["figures"]
     assert keeping.open(pinned)["isUnchanged"]
+
+
+def test_another_definition_with_the_same_revision_is_named(keeping, scene, services):
+    """After a restore from an older backup, the next revisions have the numbers of lost ones."""
+    receipt = keeping.keep()
+    definition = scene.definition(keeping.funnel)
+    definition["steps"][1]["filters"] = [where("plan", "equals", "gold")]
+    keeping.client.put(f"/api/funnels/{keeping.funnel}", json=definition).raise_for_status()
+    with services.database.write() as db:
+        db.execute(delete(funnel_revisions).where(funnel_revisions.c.revision == 1))
+        db.execute(update(funnel_revisions).values(revision=1))
+        db.execute(update(funnels).values(revision=1))
+    opened = keeping.open(receipt)
+    assert kinds(opened) == ["definition"]
+    assert opened["recount"] is None
+    assert opened["sentences"][0] == (
+        "The funnel's definition changed (revision 1 is now another): 60.0% becomes 0.0%."
+    )
 
 
 def test_a_new_name_changes_nothing(keeping, scene):

@@ -17,6 +17,7 @@ from penstock.metadb.tables import receipt_keys, receipts
 from penstock.receipts.keys import ReceiptKeys
 from penstock.receipts.signatures import canonical_json, new_key_pair, sign
 from tests.answers import body_of, faults
+from tests.cases import cases
 from tests.receipts.conftest import kinds
 from tests.records import create
 from tests.serving import Served, output_of, penstock
@@ -55,7 +56,7 @@ def test_a_file_is_verified_without_the_service(keeping, workspace, command, tmp
     for known in (key["publicKey"], saved(tmp_path / "keys.json", listed)):
         code, output = command("check-receipt", path, "--key", known)
         assert code == 0, output
-        assert f"The receipt {receipt['id']} is genuine: {key['keyId']} signed it." in output
+        assert f"The receipt {receipt['id']} is genuine: its signature fits the key." in output
         assert "Ünits: 60.0% of 20 settled visitors completed" in output
         assert receipt["url"] in output
 
@@ -114,6 +115,58 @@ def test_a_forged_file_is_refused(keeping, command, tmp_path):
     code, output = command("check-receipt", path, "--key", "no-key")
     assert (code, "is not an Ed25519 public key" in output) == (1, True)
     assert command("check-receipt", tmp_path / "missing", "--key", own.public)[0] == 2
+
+
+def test_a_file_with_more_than_what_was_signed_is_refused(keeping, command, tmp_path):
+    """Whoever reads such a file may see something else than what the command prints."""
+    text = json.dumps(keeping.file(keeping.keep()))
+    [key] = body_of(keeping.client.get(KEYS))["keys"]
+    path = tmp_path / "receipt.json"
+    for more in (
+        '{"rate": "99%",' + text[1:],
+        '{"receipt": {"rate": "99%"},' + text[1:],
+        text.replace('"part":', '"part": 99, "part":', 1),
+        text.replace('"signature": "', '"signature": "\\ud800', 1),
+        text.replace('"receipt": {', '"receipt": {"note": "\\ud800", ', 1),
+        text + " " * 2**21,
+    ):
+        path.write_text(more)
+        code, output = command("check-receipt", path, "--key", key["publicKey"])
+        assert (code, "genuine" in output) == (1, False), output
+    path.write_text(text.replace(key["keyId"], "\\ud800\\u001b[2J"))
+    code, output = command("check-receipt", path, "--key", key["publicKey"])
+    assert (code, "[2J" in output) == (0, False), output
+
+
+def test_a_file_of_another_version_is_named(keeping, services, settings):
+    keeping.keep()
+    key = ReceiptKeys(services.database, SecretBox.from_settings(settings), system_clock).current()
+    receipt = {"format": 2}
+    signature = sign(key.private, canonical_json(receipt))
+    head = {"algorithm": "Ed25519", "keyId": key.id}
+    file = {**head, "receipt": receipt, "signature": signature}
+    answer = keeping.client.post("/api/receipts/open", json=file)
+    assert faults(answer) == {"receipt": "not_verified"}
+    assert "another version of Penstock" in answer.text
+
+
+@cases(
+    "keys",
+    [
+        '{"keys": [{"keyId": "a", "publicKey": 5}]}',
+        '{"keys": [{"keyId": ["a"], "publicKey": ""}]}',
+        '{"keys": ' + "[" * 100_000,
+        "{}",
+        "x" * 5_000,
+    ],
+)
+def test_what_is_no_key_is_named(keeping, command, tmp_path, keys):
+    path = saved(tmp_path / "receipt.json", keeping.file(keeping.keep()))
+    (tmp_path / "keys.json").write_text(keys)
+    for given in (keys, tmp_path / "keys.json"):
+        code, output = command("check-receipt", path, "--key", given)
+        assert code == 1, output
+        assert "key" in output.partition("receipt.json: ")[2]
 
 
 def test_a_receipt_that_was_changed_in_the_database_is_refused(keeping, services):

@@ -4,7 +4,6 @@ The first needs no service and no network. The second opens only the metadata DB
 while the service runs.
 """
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -33,20 +32,25 @@ def check_receipt(
     from penstock.base.wording import utc_time
     from penstock.receipts.changes import rate_words
     from penstock.receipts.schema import ReceiptDocument
-    from penstock.receipts.signatures import NotVerified, public_keys, verified_receipt
+    from penstock.receipts.signatures import (
+        OF_OTHER_VERSION,
+        NotVerified,
+        parse_file,
+        public_keys,
+        verified_receipt,
+    )
 
-    text = _text_of(Path(key)) if Path(key).is_file() else key
+    keys, content = _text_of(Path(key)) if _is_file(key) else key, _text_of(file)
     try:
-        content = json.loads(_text_of(file))
-        receipt = ReceiptDocument.model_validate(verified_receipt(content, public_keys(text)))
-    except (ValueError, NotVerified, RecursionError) as error:
-        reason = str(error) if isinstance(error, NotVerified) else "This file is not a receipt."
-        if isinstance(error, ValidationError):
-            reason = "The signature fits, but another version of Penstock wrote the receipt."
-        fail(f"{file}: {reason}")
+        verified = verified_receipt(parse_file(content), public_keys(keys))
+        receipt = ReceiptDocument.model_validate(verified)
+    except NotVerified as error:
+        fail(f"{file}: {error}")
+    except ValidationError:
+        fail(f"{file}: {OF_OTHER_VERSION}")
     words = rate_words(receipt.figures, receipt.unit)
     start, end = receipt.period.start_at, receipt.period.end_at
-    print(f"The receipt {receipt.id} is genuine: {content['keyId']} signed it.\n")
+    print(f"The receipt {receipt.id} is genuine: its signature fits the key.\n")
     print(f"{receipt.name}: {words}")
     print(f"Counted: {utc_time(parse_time(receipt.at))}, by Penstock {receipt.penstock}")
     if start is None or end is None:
@@ -72,8 +76,21 @@ def rotate_receipt_key(data: Data = None, config: Config = None) -> None:
     print(f"The key {key_id} signs receipts from now on. The earlier keys stay listed.")
 
 
-def _text_of(path: Path) -> str:
+def _is_file(text: str) -> bool:
     try:
-        return path.read_text("utf-8")
+        return Path(text).is_file()
+    except OSError:  # too long for the name of a file
+        return False
+
+
+def _text_of(path: Path) -> str:
+    from penstock.receipts.model import MAX_FILE_BYTES
+
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+        if len(content) > MAX_FILE_BYTES:
+            fail(f"{path}: A receipt has at most {MAX_FILE_BYTES:,} bytes.")
+        return content.decode()
     except (OSError, ValueError) as error:
         fail(f"{path}: {getattr(error, 'strerror', None) or 'This is not a text file.'}", WRONG_USE)

@@ -72,11 +72,11 @@ def definition_changes(
 ) -> Iterator[ReceiptChangeRecord]:
     """Yield what the question reads otherwise than the receipt did."""
     before = document.funnel.revision
-    if revision != before and not definition.counts_like(document.definition):
-        yield change(
-            ChangeKind.DEFINITION,
-            f"the funnel's definition changed (revision {before}, now {revision})",
-        )
+    if not definition.counts_like(document.definition):
+        # After a restore, the next revisions have the numbers of lost ones.
+        now = " is now another" if revision == before else f", now {revision}"
+        text = f"the funnel's definition changed (revision {before}{now})"
+        yield change(ChangeKind.DEFINITION, text)
     earlier = {(use.kind, use.id): use for use in document.uses}
     current = {(use.kind, use.id): use for use in uses}
     for key, use in {**earlier, **current}.items():

@@ -6,11 +6,11 @@ from penstock.accounts.model import Caller
 from penstock.base.clock import iso
 from penstock.base.paging import Listing
 from penstock.http.answers import answer
-from penstock.http.bodies import DEFAULT_BODY_BYTES
 from penstock.http.handlers import route
 from penstock.http.scopes import KeyScope
 from penstock.jobs.cancellable import slow_route
 from penstock.receipts.keys import ReceiptKeys
+from penstock.receipts.model import MAX_FILE_BYTES
 from penstock.receipts.schema import (
     NewReceipt,
     OpenedReceiptRecord,
@@ -57,7 +57,7 @@ def open_receipt(caller: Caller, receipts: ReceiptService, receipt_id: str) -> O
     "Open the file of a receipt",
     status=200,
     scopes=(KeyScope.READ,),
-    max_bytes=DEFAULT_BODY_BYTES,
+    max_bytes=MAX_FILE_BYTES,
     tag="receipts",
 )
 def open_receipt_file(

@@ -76,6 +76,7 @@ from penstock.receipts.schema import (
 )
 from penstock.receipts.signatures import (
     ALGORITHM,
+    OF_OTHER_VERSION,
     NotVerified,
     canonical_json,
     is_signed,
@@ -251,9 +252,11 @@ class ReceiptService:
         keys = {key.id: key.public for key in self._keys.all()}
         try:
             receipt = verified_receipt(file.model_dump(by_alias=True), keys)
+            document = ReceiptDocument.model_validate(receipt)
         except NotVerified as error:
             raise _forged(str(error)) from None
-        document = ReceiptDocument.model_validate(receipt)
+        except ValidationError:
+            raise _forged(OF_OTHER_VERSION) from None
         with self._database.read() as db:
             row = store.read(db, workspace_id, document.id)
         columns = {

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 ALGORITHM = "Ed25519"
+OF_OTHER_VERSION = "The signature fits, but another version of Penstock wrote the receipt."
 _KEY_BYTES = 32
 
 
@@ -66,11 +67,28 @@ def is_signed(public_key: str, text: str, signature: str) -> bool:
     return True
 
 
+def parse_file(text: str) -> Any:
+    """Parse the JSON of a file. Raises `NotVerified`, also if an object has a key twice: readers
+    differ in which of both they show.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_object_of)
+    except (ValueError, RecursionError):
+        raise NotVerified("This file is not a receipt.") from None
+
+
+def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        raise ValueError
+    return content
+
+
 def verified_receipt(file: Any, keys: Mapping[str, str]) -> Mapping[str, Any]:
     """Return the receipt of a file that one of these keys has signed.
 
-    file: the parsed JSON of the file. keys: public keys by their IDs; a key whose ID is not known
-    has the ID "". Raises `NotVerified`.
+    file: the parsed JSON of the file, which may have nothing else. keys: public keys by their IDs;
+    a key whose ID is not known has the ID "". Raises `NotVerified`.
     """
     match file:
         case {
@@ -78,7 +96,8 @@ def verified_receipt(file: Any, keys: Mapping[str, str]) -> Mapping[str, Any]:
             "keyId": str(key_id),
             "receipt": dict(receipt),
             "signature": str(signature),
-        }:
+            **more,
+        } if not more:
             pass
         case _:
             raise NotVerified("This file is not a receipt.")
@@ -88,10 +107,10 @@ def verified_receipt(file: Any, keys: Mapping[str, str]) -> Mapping[str, Any]:
     if public_key is None:
         raise NotVerified(f"The key {key_id} that the file names is not among the keys.")
     try:
-        text = canonical_json(receipt)
+        is_genuine = is_signed(public_key, canonical_json(receipt), signature)
     except ValueError:
         raise NotVerified("This file is not a receipt.") from None
-    if not is_signed(public_key, text, signature):
+    if not is_genuine:
         raise NotVerified("The signature does not fit: the receipt was changed, or is forged.")
     return receipt
 
@@ -105,13 +124,16 @@ def public_keys(text: str) -> Mapping[str, str]:
     if not text.startswith("{"):
         return {"": text}
     try:
-        return {each["keyId"]: each["publicKey"] for each in json.loads(text)["keys"]}
-    except (ValueError, LookupError, TypeError):
+        keys = json.loads(text)["keys"]
+        return {str(each["keyId"]): str(each["publicKey"]) for each in keys}
+    except (ValueError, LookupError, TypeError, RecursionError):
         raise NotVerified("The file with the keys is not the one of a Penstock service.") from None
 
 
 def _decoded(text: str) -> bytes | None:
+    """Decode base64. None if the text is another than that of its bytes."""
     try:
-        return b64decode(text, validate=True)
+        raw = b64decode(text, validate=True)
     except ValueError:
         return None
+    return raw if b64encode(raw).decode() == text else None
