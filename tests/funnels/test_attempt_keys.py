@@ -253,3 +253,14 @@ def test_a_draft_with_faults_is_refused_with_their_fields(market: Market) -> Non
     answer = market.scene.client.post("/api/funnels/attempt-keys", json=body)
     assert answer.status_code == 422
     assert [each["field"] for each in answer.json()["errors"]] == ["steps"]
+
+
+@pytest.mark.usefixtures("warehouse")
+@pytest.mark.parametrize("seconds", [[], 0, False, ""])
+def test_only_a_missing_window_has_a_default(workspace: Tenant, seconds: Any) -> None:
+    draft = {**draft_of(next(iter(SHOPS.values()))()), "conversionWindowSeconds": seconds}
+    del draft["conversionWindow"]
+    answer = workspace.client.post("/api/funnels/attempt-keys", json=draft)
+    assert answer.status_code == 422, answer.text
+    del draft["conversionWindowSeconds"]
+    assert workspace.client.post("/api/funnels/attempt-keys", json=draft).status_code == 200

@@ -292,11 +292,11 @@ def test_requests_at_the_same_time_share_a_new_record(
     scene: Scene, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The parts of a page ask at the same time."""
-    example, made = BY_NAME["few units"], []
+    example, calls = BY_NAME["few units"], list[str]()
     funnel_id, make_day = saved(scene, warehouse, example), service.make_day
 
     def slowly(*arguments: Any) -> DayRecord:
-        made.append(funnel_id)
+        calls.append(funnel_id)
         sleep(1)
         return make_day(*arguments)
 
@@ -309,4 +309,4 @@ def test_requests_at_the_same_time_share_a_new_record(
         first, *others = threads.map(ask, range(3))
     assert first["rate"]
     assert others == [first, first]
-    assert made == [funnel_id]
+    assert calls == [funnel_id]

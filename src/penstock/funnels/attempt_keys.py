@@ -62,10 +62,8 @@ class AttemptKeysIn(PreviewIn):
         if not isinstance(draft, dict):
             return draft
         body = {key: value for key, value in draft.items() if not key.startswith("attemptProp")}
-        if "conversionWindow" not in body:
-            body["conversionWindowSeconds"] = (
-                body.get("conversionWindowSeconds") or ATTEMPT_WINDOW_S
-            )
+        if "conversionWindow" not in body and body.get("conversionWindowSeconds") is None:
+            body["conversionWindowSeconds"] = ATTEMPT_WINDOW_S
         return {**body, "countingUnit": CountingUnit.VISITOR}
 
 
