@@ -1,6 +1,5 @@
 // The funnel builder. The form holds the definition; form-body.js reads it by its inputs' names.
 import { collect } from "../form-body.js";
-import { findKeys, hideOldProposals, keysOf } from "./attempt-keys.js";
 import { showCopies } from "./code.js";
 import {
   chooseGap,
@@ -50,6 +49,7 @@ const useKeys = form.querySelector('[data-does="use-keys"]');
 let hasKeys = Boolean(saved?.attemptProperties); // the attempt ID is made of several keys
 // Until the reader selects a window or types a name, which may be before this module was loaded.
 let windowIsDefault = !saved && window_s.selectedOptions[0].defaultSelected;
+let attemptKeys = null; // the module with proposals for the attempt ID, once it is needed
 let nameIsDefault = form.elements.name.value === "";
 
 // Turns the body of the form into a definition. Returns it with the paths of its rows in the form.
@@ -99,7 +99,7 @@ function update() {
   const definition = read();
   const rowCount = definition.steps.length;
   showCounters(steps.length, rowCount);
-  hideOldProposals(definition);
+  attemptKeys?.hideOldProposals(definition);
   excludes.hidden = !definition.steps.some(({ exclude, strict }) => exclude || strict);
   if (nameIsDefault) form.elements.name.value = defaultName();
   const count = breakdowns.children.length;
@@ -158,6 +158,12 @@ function openFaultyRows() {
     if (row.querySelector(".fault:not([hidden])")) openRow(row);
 }
 
+// Most visits of the page need no proposals, so their module is loaded on demand.
+async function suggestKeys() {
+  attemptKeys ??= await import("./attempt-keys.js");
+  attemptKeys.findKeys(read());
+}
+
 // A property on its own has a field; other keys are listed.
 function useKeysOf(keys) {
   const { attemptProperty, attemptProperties } = form.elements;
@@ -174,10 +180,10 @@ function handleClick(button) {
     update();
     form.elements[hasKeys ? "attemptProperties" : "attemptProperty"].focus();
   } else if (button.dataset.does === "find-keys") {
-    findKeys(read());
+    suggestKeys();
     return false;
   } else if (button.dataset.does === "use-proposal") {
-    useKeysOf(keysOf(button));
+    useKeysOf(attemptKeys.keysOf(button));
   } else if (button.dataset.does === "add-breakdown") {
     breakdowns.append(makeBreakdown(""));
     openSuggestions(breakdowns.lastElementChild.querySelector("input"));

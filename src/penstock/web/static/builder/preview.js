@@ -54,7 +54,9 @@ function countSoon({ name: _, ...definition }, isWaiting, showErrors, delay_ms) 
 
 async function run(number, definition, showErrors) {
   try {
-    const answer = await fetchResult(number, { ...definition, ...period(definition) });
+    // The preview shows no cohorts, so one is enough.
+    const query = { ...definition, ...period(definition), pageSize: 1 };
+    const answer = await fetchResult(number, query);
     if (number === latest) finish(answer, definition, showErrors);
   } catch (error) {
     if (!(error instanceof Unreachable)) throw error;
