@@ -75,7 +75,7 @@ NEEDED := $(if $(filter tests tests/segment% tests/sdk% tests/browser%,$(CHOSEN)
 
 .PHONY: test
 ifeq ($(CHOSEN),)
-test: checks ## Run all checks, then the tests of every rule: ten minutes (ARGS="tests/funnels -k tie" for some)
+test: checks ## Run all checks, then the tests of every rule: under 20 minutes (ARGS="tests/funnels -k tie" for some)
 	@scripts/setup tests
 	@PENSTOCK_TIER=test scripts/timed tests $(PYTEST) $(ARGS)
 	@scripts/timed --print
