@@ -116,6 +116,13 @@ def finished(client: httpx.Client, import_id: str) -> dict[str, Any]:
     return eventually(ended)
 
 
+def only_import(client: httpx.Client) -> str:
+    """Return the ID of the only import of the workspace."""
+    [job] = body_of(client.get("/api/imports"))["data"]
+    import_id: str = job["id"]
+    return import_id
+
+
 def upload_to(
     client: httpx.Client,
     website_id: str,
