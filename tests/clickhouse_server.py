@@ -41,9 +41,9 @@ RIGHTS = (
 
 CLUSTER_RIGHTS = (
     *RIGHTS,
-    "GRANT SELECT ON system.replicas",
     "GRANT READ, WRITE ON REMOTE",
     "GRANT CLUSTER ON *.*",
+    "GRANT SELECT ON system.replicas",
 )
 """Rights of Penstock's user in a cluster."""
 

@@ -15,7 +15,7 @@ from penstock.app import Services, build_app, build_services
 from penstock.base.clock import iso
 from penstock.funnels.outcomes import model, policy
 from penstock.funnels.outcomes.locked import hold
-from penstock.funnels.outcomes.model import Mark
+from penstock.funnels.outcomes.model import Copy, Mark
 from penstock.funnels.queries.schema import DirectReason
 from penstock.funnels.statements.query import Statement, StoredBuild
 from penstock.metadb.tables import forecast_records
@@ -444,6 +444,32 @@ def later(funnel: Stored, clock: ShiftedClock, days: float = 300 / DAY_S) -> Non
     """Rows that nothing reads any more are dropped after five minutes."""
     clock.advance(days=days)
     funnel.services.outcome_worker.worker.wake()
+
+
+@pytest.mark.full("one more reason to drop rows")
+def test_rows_that_only_a_dead_server_has_are_built_again(
+    funnel: Stored, services: Services
+) -> None:
+    funnel.from_outcomes()
+    [before], worker = marks(funnel), services.outcome_worker
+    with funnel.patch.context() as patch:
+        patch.setattr(worker.rows, "copy", lambda: Copy(is_complete=False, is_stuck=True))
+        assert funnel.shown() == ("query", "behind")
+        worker.maintain(before)
+    funnel.assert_equal()
+    assert [mark.build for mark in marks(funnel)] != [before.build]
+
+
+@pytest.mark.full("another server of a cluster takes over")
+def test_rows_of_a_server_that_was_replaced_during_a_statement_are_not_used(
+    funnel: Stored, services: Services
+) -> None:
+    funnel.from_outcomes()
+    rows, servers = services.outcome_worker.rows, iter(["first", "second"])
+    with funnel.patch.context() as patch:
+        patch.setattr(rows, "copy", lambda: Copy(next(servers)))
+        assert funnel.shown() == ("query", "behind")
+    assert funnel.shown() == ("outcomes", None)
 
 
 @pytest.mark.full("one more reason to drop rows")

@@ -232,12 +232,17 @@ class OutcomeRows:
         """
         known = 0 if mark is None else mark.shipment
         shipment = max(shipment, known)
-        [[in_all, new]] = self._warehouse.query(
-            load(_SQL, "events_since"),
-            {"websites": list(website_ids), "known": known, "shipment": shipment},
-        )[1]
+        values = {"websites": list(website_ids), "known": known, "shipment": shipment}
+        [[in_all, new]] = self._read("events_since", values)
         has_lost = mark is not None and in_all - new != mark.events
         return Backlog(new, shipment, in_all, has_lost)
+
+    def newer_events(self, website_ids: Sequence[WebsiteId], shipment: int) -> int:
+        """Return the number of events that later shipments have stored so far."""
+        [[events]] = self._read(
+            "newer_events", {"websites": list(website_ids), "shipment": shipment}
+        )
+        return int(events)
 
     def changed_units(
         self, subject: Subject, mark: Mark, backlog: Backlog, until_ms: int, max_units: int

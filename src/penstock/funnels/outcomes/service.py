@@ -72,7 +72,7 @@ class OutcomeService:
             return None
         at_ms = context.params.evaluated_at_ms
         try:
-            shipment = self._await_shipments()
+            shipment = self._await_shipments(subject)
             with hold(self._cache, subject.outcome, policy.SHORT_LOCK_S) as locked:
                 if locked is None:
                     return None
@@ -89,16 +89,18 @@ class OutcomeService:
             self._worker.worker.wake()
             return None
 
-    def _await_shipments(self) -> int:
-        """Wait until all shipments are complete that have a number now, and return the last number
-        up to which all are.
+    def _await_shipments(self, subject: Subject) -> int:
+        """Wait until the complete shipments have every event that the query's version counts, and
+        return the number of the last one.
 
-        They include every event that the query's version counts. Raises `Unsettled` if they take
-        too long.
+        Those that have a number now do; so do fewer while no later one has stored an event of the
+        websites. Raises `Unsettled` if they take too long.
         """
         until_s, shipments = monotonic() + policy.SHORT_LOCK_S, self._worker.read_shipments()
         newest = shipments.newest
-        while shipments.complete < newest:
+        while shipments.complete < newest and self._rows.newer_events(
+            subject.website_ids, shipments.complete
+        ):
             if monotonic() > until_s:
                 raise Unsettled
             sleep(_PAUSE_S)
