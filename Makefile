@@ -114,7 +114,7 @@ test-http: $(DEV) ## Test everything that reads or writes events, with the event
 test-shards: $(DEV) ## Test everything that reads or deletes events over two shards, and kill them (KILLS=30, divided by 3)
 	@scripts/setup tests
 	PENSTOCK_TEST_ENGINE=shards PENSTOCK_KILLS=$(or $(KILLS),30) $(PYTEST) tests/activity tests/catalogue \
-		tests/events/deletions tests/funnels tests/identity tests/jobs tests/links/statistics \
+		tests/events/deletions tests/funnels tests/identity tests/jobs tests/links/statistics tests/webhooks \
 		tests/warehouse/test_cluster.py tests/warehouse/test_shards.py tests/warehouse/test_shard_faults.py $(ARGS)
 
 .PHONY: test-replicas

@@ -80,6 +80,7 @@ class StoredFunnel(DirectFunnel):
         super().__init__(warehouse, definition)
         self.subject = Subject(definition, self.params.website_ids)
         self.rows = OutcomeRows(warehouse)
+        self.shipment = 0
         marks = {mark.outcome: mark for mark in self.rows.marks()}
         self.mark = marks.get(self.subject.outcome) or self._new_mark()
 
@@ -89,7 +90,7 @@ class StoredFunnel(DirectFunnel):
             build="bld_bench",
             workspace_id=WorkspaceId("wsp_bench"),
             funnel_id="fun_bench",
-            events_block=0,
+            shipment=0,
             events=0,
             read_until_ms=self.params.evaluated_at_ms,
             next_event_ms=0,
@@ -98,7 +99,7 @@ class StoredFunnel(DirectFunnel):
 
     def build(self) -> None:
         self.rows.drop([self.mark.build])
-        self.mark = self.rows.fill(self.subject, self._new_mark())
+        self.mark = self.rows.fill(self.subject, self._new_mark(), self.shipment)
         self.rows.save(self.mark)
 
     def merge(self) -> None:
@@ -124,7 +125,7 @@ class StoredFunnel(DirectFunnel):
         """Fold the units whose events have changed since the last fold. Returns the number of
         units.
         """
-        backlog = self.rows.backlog(self.subject.website_ids, self.mark)
+        backlog = self.rows.backlog(self.subject.website_ids, self.mark, self.shipment)
         until_ms = self.mark.read_until_ms
         changes = self.rows.changed_units(self.subject, self.mark, backlog, until_ms, max_units)
         assert changes is not None

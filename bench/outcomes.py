@@ -33,7 +33,8 @@ CHANGED_UNITS = {245_000: (100,), SIZE: (100, 1_000, 10_000), 50_000_000: (100,)
 _NEW_EVENTS = """
 INSERT INTO events (* EXCEPT (visitor_key))
 SELECT * EXCEPT (visitor_key) REPLACE (
-    concat(event_id, '+') AS event_id, occurred_at + INTERVAL 1 SECOND AS occurred_at)
+    {shipment:UInt64} AS shipment, concat(event_id, '+') AS event_id,
+    occurred_at + INTERVAL 1 SECOND AS occurred_at)
 FROM events WHERE name = 'step_3' AND NOT endsWith(events.event_id, '+')
 ORDER BY occurred_at DESC LIMIT 1 BY hashes.attemptId.:Int64
 LIMIT {units:UInt64} OFFSET {changed:UInt64}"""
@@ -129,7 +130,9 @@ def measure_refreshes(
         for _ in range(rounds):
             if units:
                 [[changed]] = warehouse.query(_CHANGED)[1]
-                warehouse.command(_NEW_EVENTS, {"units": units, "changed": changed})
+                outcomes.shipment += 1
+                parameters = {"units": units, "changed": changed, "shipment": outcomes.shipment}
+                warehouse.command(_NEW_EVENTS, parameters)
             start_s = time.perf_counter()
             folded = outcomes.fold(max(changed_units))
             fold_s = time.perf_counter() - start_s

@@ -39,7 +39,12 @@ RIGHTS = (
 )
 """Rights of Penstock's user on a single server, as listed in docs/scaling.md."""
 
-CLUSTER_RIGHTS = (*RIGHTS, "GRANT READ, WRITE ON REMOTE", "GRANT CLUSTER ON *.*")
+CLUSTER_RIGHTS = (
+    *RIGHTS,
+    "GRANT READ, WRITE ON REMOTE",
+    "GRANT CLUSTER ON *.*",
+    "GRANT SELECT ON system.replicas",
+)
 """Rights of Penstock's user in a cluster."""
 
 READER, READER_PASSWORD = "analyst", "Secret-3"

@@ -9,7 +9,6 @@ import pytest
 from penstock.jobs import responses
 from penstock.settings import Settings
 from tests.funnels.scenario import Scene
-from tests.one_server import one_server
 from tests.tenant import PASSWORD
 from tests.waiting import eventually
 
@@ -95,7 +94,6 @@ def test_the_node_is_ready_and_says_that_it_is_degraded(server, client, workspac
     assert "The disk of this service is almost full" in workspace.browser.get("/imports").text
 
 
-@one_server("a cluster stores no outcomes")
 def test_no_outcomes_are_built(scene, client, services):
     funnel = scene.attempts("A", "B")
     path = f"/api/funnels/{funnel}"

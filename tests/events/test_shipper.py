@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import anyio
 import pytest
@@ -197,6 +199,70 @@ def test_another_node_takes_a_shipment_over_from_one_that_hangs(
         hold.close()
     hanging.ship()
     assert (shipped_names(warehouse, website), left(nodes[0])) == (names(range(10)), (0, 0))
+    for node in nodes:
+        node.close()
+
+
+@pytest.mark.full("several nodes")
+def test_shipments_are_complete_below_the_first_open_one(
+    postgres_url: str, warehouse: Warehouse, website: WebsiteId
+) -> None:
+    """A node ships a later shipment while another one still ships an earlier one."""
+    nodes = [Database(postgres_url) for _ in range(2)]
+    slow, other = (Shipper(node, warehouse, system_clock) for node in nodes)
+    before = slow.shipments()
+    assert before.complete == before.newest
+    with ExitStack() as hold:
+        put(nodes[0], website, range(5))
+        newest = slow._outbox.newest()
+        assert newest is not None
+        assert slow._outbox.cut(shipper_module.Target.EVENTS, newest, 100)
+        shipment = hold.enter_context(slow._outbox.next_shipment(shipper_module.Target.EVENTS))
+        assert shipment is not None
+        put(nodes[1], website, range(5, 10))
+        other.ship()
+        assert shipped_names(warehouse, website) == names(range(5, 10))
+        held = other.shipments()
+        assert held.complete == shipment.number - 1 < shipment.number < held.newest
+    slow.ship()
+    after = other.shipments()
+    assert after.complete == after.newest
+    assert (shipped_names(warehouse, website), left(nodes[0])) == (names(range(10)), (0, 0))
+    numbers = "SELECT DISTINCT name, shipment FROM events WHERE website_id = {website:String}"
+    by_name = dict(warehouse.query(numbers, {"website": website})[1])
+    assert all(before.newest < number <= after.newest for number in by_name.values())
+    assert len(set(by_name.values())) > 1
+    for node in nodes:
+        node.close()
+
+
+@pytest.mark.full("several nodes")
+def test_shipments_become_visible_in_the_order_of_their_numbers(
+    postgres_url: str, website: WebsiteId, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = [Database(postgres_url) for _ in range(2)]
+    first, other = (Shipper(node, warehouse, system_clock) for node in nodes)
+    put(nodes[0], website, range(5))
+    newest = first._outbox.newest()
+    assert newest is not None
+    new_shipment, visible = outbox_module._new_shipment, list[bool]()
+    cut_later = Thread(target=other._outbox.cut, args=(shipper_module.Target.EVENTS, newest, 1))
+
+    def number_slowly(*arguments: Any) -> int:
+        monkeypatch.setattr(outbox_module, "_new_shipment", new_shipment)
+        number = new_shipment(*arguments)
+        cut_later.start()
+        cut_later.join(0.5)
+        visible.append(other.shipments().newest >= number)
+        return number
+
+    monkeypatch.setattr(outbox_module, "_new_shipment", number_slowly)
+    assert first._outbox.cut(shipper_module.Target.EVENTS, newest, 1)
+    cut_later.join(PATIENCE_S)
+    assert visible == [False]
+    for shipper in (first, other):
+        shipper.ship()
+    assert left(nodes[0]) == (0, 0)
     for node in nodes:
         node.close()
 

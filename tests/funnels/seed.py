@@ -11,6 +11,7 @@ from penstock.base.scalar import property_columns, tagged
 from penstock.funnels.definitions.builtins import TOUCH_COLUMNS
 from penstock.funnels.statements.sources import member_texts
 from penstock.warehouse.client import Warehouse
+from penstock.warehouse.cluster import shard_table
 from tests.funnels.reference import Event, History
 
 EVENT_COLUMNS = (
@@ -93,9 +94,10 @@ def isolated(history: History) -> tuple[History, str]:
     ), mark
 
 
-def store(warehouse: Warehouse, history: History, inserts: int = 1) -> None:
+def store(warehouse: Warehouse, history: History, inserts: int = 1, *, shipment: int = 0) -> None:
     """Insert the events in order, in `inserts` portions, and then the merges and traits.
 
+    shipment: the number of their shipment.
     Each absorbed visitor also gets an older alias that points to another visitor, and each visitor
     with traits had others before.
     """
@@ -103,8 +105,11 @@ def store(warehouse: Warehouse, history: History, inserts: int = 1) -> None:
         _insert(
             warehouse,
             "events",
-            EVENT_COLUMNS,
-            [event_row(event) for event in history.events[portion::inserts]],
+            (*EVENT_COLUMNS, "shipment"),
+            [
+                event_row(event) | {"shipment": shipment}
+                for event in history.events[portion::inserts]
+            ],
         )
     rows = []
     for version, ((scope, visitor), canonical) in enumerate(history.merges.items(), start=1):
@@ -138,6 +143,12 @@ def store(warehouse: Warehouse, history: History, inserts: int = 1) -> None:
             )
         ],
     )
+
+
+def merge_parts(warehouse: Warehouse) -> None:
+    """Merge the parts of the events, in a cluster those of one server."""
+    table = "events" if warehouse.cluster is None else shard_table("events")
+    warehouse.command(f"OPTIMIZE TABLE {table} FINAL")
 
 
 def member_keys(warehouse: Warehouse, history: History) -> Mapping[str, tuple[str, ...]]:

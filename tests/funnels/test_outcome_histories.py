@@ -32,13 +32,12 @@ from tests.conftest import ShiftedClock
 from tests.events.conftest import finished, ndjson
 from tests.funnels.examples import example_count
 from tests.funnels.scenario import HOUR_S, Scene, step
-from tests.one_server import one_server
+from tests.funnels.seed import merge_parts
 from tests.tenant import Tenant
 from tests.waiting import eventually
 
 Json = dict[str, Any]
 
-pytestmark = one_server("a cluster stores no outcomes")
 
 HISTORIES = example_count(100) // 100
 ACTIONS = 6 if HISTORIES == 1 else 25
@@ -123,7 +122,12 @@ class History:
             warehouse=Killable(services.warehouse, self.life),
             attempts=services.attempts,
         )
-        self.worker = OutcomeWorker(cast("Core", core), services.website_service, services.funnels)
+        self.worker = OutcomeWorker(
+            cast("Core", core),
+            services.website_service,
+            services.funnels,
+            services.shipper.shipments,
+        )
         self.outcomes = OutcomeService(self.worker, self.services.settings, self.clock)
         self.services.funnel_queries._outcomes = self.outcomes
 
@@ -235,7 +239,7 @@ class History:
         self.start()
 
     def merge_parts(self) -> None:
-        self.services.warehouse.command("OPTIMIZE TABLE events FINAL")
+        merge_parts(self.services.warehouse)
 
     def check(self) -> None:
         """Compare a response from stored outcomes, if there are any, with the direct one."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,12 +15,12 @@ from penstock.app import Services, build_app, build_services
 from penstock.base.clock import iso
 from penstock.funnels.outcomes import model, policy
 from penstock.funnels.outcomes.locked import hold
-from penstock.funnels.outcomes.model import Mark
+from penstock.funnels.outcomes.model import Copy, Mark
 from penstock.funnels.queries.schema import DirectReason
 from penstock.funnels.statements.query import Statement, StoredBuild
 from penstock.metadb.tables import forecast_records
 from penstock.settings import Settings
-from penstock.warehouse.client import Warehouse
+from penstock.warehouse.client import Shipments, Warehouse
 from penstock.warehouse.errors import QueryFailed
 from tests.cases import cases
 from tests.conftest import ShiftedClock
@@ -31,7 +32,7 @@ from tests.one_server import one_server
 from tests.tenant import BASE_URL, Tenant
 from tests.waiting import eventually
 
-pytestmark = [one_server("a cluster stores no outcomes"), pytest.mark.usefixtures("warehouse")]
+pytestmark = pytest.mark.usefixtures("warehouse")
 
 PATHS: dict[str, Json] = {
     "results": {"pageSize": 2},
@@ -446,6 +447,32 @@ def later(funnel: Stored, clock: ShiftedClock, days: float = 300 / DAY_S) -> Non
 
 
 @pytest.mark.full("one more reason to drop rows")
+def test_rows_that_only_a_dead_server_has_are_built_again(
+    funnel: Stored, services: Services
+) -> None:
+    funnel.from_outcomes()
+    [before], worker = marks(funnel), services.outcome_worker
+    with funnel.patch.context() as patch:
+        patch.setattr(worker.rows, "copy", lambda: Copy(is_complete=False, is_stuck=True))
+        assert funnel.shown() == ("query", "behind")
+        worker.maintain(before)
+    funnel.assert_equal()
+    assert [mark.build for mark in marks(funnel)] != [before.build]
+
+
+@pytest.mark.full("another server of a cluster takes over")
+def test_rows_of_a_server_that_was_replaced_during_a_statement_are_not_used(
+    funnel: Stored, services: Services
+) -> None:
+    funnel.from_outcomes()
+    rows, servers = services.outcome_worker.rows, iter(["first", "second"])
+    with funnel.patch.context() as patch:
+        patch.setattr(rows, "copy", lambda: Copy(next(servers)))
+        assert funnel.shown() == ("query", "behind")
+    assert funnel.shown() == ("outcomes", None)
+
+
+@pytest.mark.full("one more reason to drop rows")
 def test_a_funnel_without_queries_for_a_month_is_dropped(
     funnel: Stored, clock: ShiftedClock
 ) -> None:
@@ -533,20 +560,42 @@ def test_a_restart_keeps_stored_outcomes_unless_they_are_switched_off(
         assert not off.outcome_worker.rows.marks()
 
 
+@one_server("no tables over shards take this statement")
 def test_events_of_payment_providers_that_match_are_counted_directly(
     funnel: Stored, warehouse: Warehouse
 ) -> None:
     funnel.from_outcomes()
-    for name, source in (("X", "outcomes"), ("C", "query")):
+    worker, newest = funnel.services.outcome_worker, funnel.services.shipper.shipments().newest
+    for number, name, source in ((newest + 1, "X", "outcomes"), (newest + 2, "C", "query")):
         warehouse.command(
-            "INSERT INTO events SELECT * REPLACE ('provider' AS source, {name:String} AS name) "
+            "INSERT INTO events SELECT * REPLACE ({number:UInt64} AS shipment, "
+            "'provider' AS source, {name:String} AS name) "
             "FROM events WHERE website_id = {w:String} AND events.name = 'C' "
             "AND events.source != 'provider' LIMIT 1",
-            {"w": funnel.scene.tenant.website_id, "name": name},
+            {"w": funnel.scene.tenant.website_id, "name": name, "number": number},
         )
+        shipments = Shipments(number, number)
+        funnel.patch.setattr(worker, "read_shipments", partial(Shipments, *shipments))
         assert funnel.ask()["servedFrom"] == source
     assert not marks(funnel)
     assert funnel.ask()["directReason"] == "provider_events"
+
+
+def test_stored_outcomes_wait_for_earlier_shipments_of_other_nodes(funnel: Stored) -> None:
+    """Another node ships concurrently, so a lower number may be stored after a higher one."""
+    funnel.from_outcomes()
+    worker = funnel.services.outcome_worker
+    read = worker.read_shipments
+    with funnel.patch.context() as patch:
+        patch.setattr(worker, "read_shipments", lambda: read()._replace(complete=0))
+        assert funnel.shown() == ("query", "behind")
+        calls = iter([0, 0])
+        patch.setattr(
+            worker,
+            "read_shipments",
+            lambda: (now := read())._replace(complete=next(calls, now.complete)),
+        )
+        assert funnel.shown() == ("outcomes", None)
 
 
 def delete_event(scene: Scene, warehouse: Warehouse, seconds: float) -> None:
@@ -656,9 +705,9 @@ def test_a_failed_build_delays_no_other_and_is_retried(
     rows = services.outcome_worker.rows
     fill, tries = rows.fill, []
 
-    def fill_others(subject: Any, mark: Any) -> Any:
+    def fill_others(subject: Any, mark: Any, shipment: int) -> Any:
         if mark.funnel_id != funnel.id:
-            return fill(subject, mark)
+            return fill(subject, mark, shipment)
         tries.append(mark)
         raise QueryFailed("broken", 0)
 
@@ -685,7 +734,7 @@ def test_a_build_shows_its_progress_and_can_be_cancelled(
     rows = funnel.services.outcome_worker.rows
     endless = "SELECT sum(sleepEachRow(0.01)) FROM numbers(1000000) SETTINGS max_block_size = 1"
 
-    def fill(subject: Any, mark: Any) -> Any:
+    def fill(*_: Any) -> Any:
         rows._run(Statement(endless, {}))
 
     assert status(funnel)["reason"] == "not_stored"

@@ -41,12 +41,11 @@ from tests.funnels.examples import example_count, example_settings, share_of_cas
 from tests.funnels.reports import evaluate
 from tests.funnels.strategies import WINDOWS_S, Case, cases
 from tests.funnels.test_property import canonical_json, description, difference
-from tests.one_server import one_server
 
 EXAMPLES = example_count(30) // 5
 SHARES = shares_of(EXAMPLES, least=1)
 
-pytestmark = [pytest.mark.usefixtures("count_examples"), one_server("a cluster stores no outcomes")]
+pytestmark = [pytest.mark.usefixtures("count_examples")]
 
 examples = example_settings(EXAMPLES // len(SHARES))
 
@@ -102,20 +101,20 @@ class StoredFunnel:
         self.rows = MortalRows(warehouse, events_per_fold=random.choice([20, 1_000_000]))
         self.mark = Mark(self.subject.outcome, "", WorkspaceId("wsp"), "fnl", 0, 0, 0, 0, 0)
 
-    def fill(self, at_ms: int) -> None:
+    def fill(self, at_ms: int, shipment: int) -> None:
         """Build from scratch, with the fold of few events or the one of many."""
         if self.mark.build:
             self.rows.drop([self.mark.build])
         build = f"bld_{next(_numbers)}"  # an edit may be none: then both have the same outcome
-        empty = replace(self.mark, build=build, read_until_ms=at_ms, events_block=0, events=0)
+        empty = replace(self.mark, build=build, read_until_ms=at_ms, shipment=0, events=0)
         with self._fold_of_many():
-            self.mark = self.rows.fill(self.subject, empty)
+            self.mark = self.rows.fill(self.subject, empty, shipment)
 
-    def refresh(self, at_ms: int) -> None:
+    def refresh(self, at_ms: int, shipment: int) -> None:
         """Fold what changed; sometimes once more after a kill between two statements."""
-        backlog = self.rows.backlog(self.subject.website_ids, self.mark)
+        backlog = self.rows.backlog(self.subject.website_ids, self.mark, shipment)
         if backlog.has_lost:
-            self.fill(at_ms)
+            self.fill(at_ms, shipment)
             return
         changes = self.rows.changed_units(self.subject, self.mark, backlog, at_ms, 10_000)
         assert changes is not None
@@ -190,21 +189,23 @@ def assert_agreement(warehouse: Warehouse, case: Case, random: Random) -> None:
     funnels = [StoredFunnel(warehouse, case.definition, params, random)]
     portions = split(events, random)
     times = evaluation_times(case, events, len(portions) - 1, random)
-    for portion, at_ms in zip(portions, [*times, case.evaluated_at_ms], strict=True):
+    times = [*times, case.evaluated_at_ms]
+    for shipment, (portion, at_ms) in enumerate(zip(portions, times, strict=True)):
         is_last = portion is portions[-1]
         merges = history.merges if is_last else {}
-        seed.store(warehouse, reference.History(tuple(portion), merges))
+        seed.store(warehouse, reference.History(tuple(portion), merges), shipment=shipment)
         if is_last:
             disturb(warehouse, events, random)
         for funnel in funnels:
-            funnel.refresh(at_ms) if funnel.mark.build else funnel.fill(at_ms)
+            bring_up_to_date = funnel.refresh if funnel.mark.build else funnel.fill
+            bring_up_to_date(at_ms, shipment)
         if len(funnels) == 1 and random.random() < 0.3:
             funnels.append(StoredFunnel(warehouse, *another(case, params, random), random))
-            funnels[-1].fill(at_ms)
+            funnels[-1].fill(at_ms, shipment)
     for funnel in funnels:
         funnel.compare(case)
         if random.random() < 0.2:
-            funnel.fill(case.evaluated_at_ms)
+            funnel.fill(case.evaluated_at_ms, shipment)
             funnel.compare(case)
         funnel.drop()
 
@@ -228,7 +229,7 @@ def evaluation_times(
 def disturb(warehouse: Warehouse, events: list[reference.Event], random: Random) -> None:
     """Sometimes the engine merges its parts, and an event is deleted."""
     if random.random() < 0.2:
-        warehouse.command("OPTIMIZE TABLE events FINAL")
+        seed.merge_parts(warehouse)
     if random.random() < 0.2:
         gone = random.choice(events)
         warehouse.command(

@@ -18,13 +18,11 @@ from penstock.settings import Settings
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import Scene
 from tests.nodes.conftest import Node
-from tests.one_server import one_server
 from tests.tenant import Tenant
 from tests.waiting import eventually
 
 Json = dict[str, Any]
 
-pytestmark = one_server("a cluster stores no outcomes")
 of_full_tier = pytest.mark.full("nodes that wait for each other, die or lose their database")
 _DIFFERS = ("servedFrom", "directReason", "computedAt", "evaluatedAt")
 _DISCONNECT = """

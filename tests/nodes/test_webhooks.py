@@ -11,7 +11,6 @@ from tests.answers import body_of
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import Scene
 from tests.nodes.conftest import Node
-from tests.one_server import one_server
 from tests.outbound.sinks import LOOPBACK
 from tests.tenant import Tenant
 from tests.waiting import eventually
@@ -19,7 +18,6 @@ from tests.webhooks.conftest import Shop
 from tests.webhooks.receiver import Receiver, receiver
 
 pytestmark = [
-    one_server("a cluster stores no outcomes"),
     pytest.mark.slow("waits for the workers of two nodes"),
 ]
 UNITS = 60

@@ -37,7 +37,16 @@ from tests.waiting import PATIENCE_S, eventually
 ZOOKEEPER = Path("/usr/share/java/zookeeper.jar")
 """The library of Debian's package `zookeeper`."""
 
-REPLICATED = ("events_local", "catalogue_local", "visitor_aliases", "visitor_traits")
+REPLICATED = (
+    "events_local",
+    "catalogue_local",
+    "visitor_aliases",
+    "visitor_traits",
+    "funnel_outcomes",
+    "funnel_outcome_values",
+    "funnel_outcome_unitless",
+    "funnel_outcome_marks",
+)
 _SHARDS = 2
 _SECRET = "Secret-4"
 

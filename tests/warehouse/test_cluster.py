@@ -44,6 +44,10 @@ def test_every_migration_runs_on_the_cluster_with_replicated_tables(warehouse: W
             "ALTER TABLE visitor_aliases ON CLUSTER `main`\nDELETE WHERE 1",
         ),
         (
+            "ALTER TABLE funnel_outcomes DROP PARTITION 'a'",
+            "ALTER TABLE funnel_outcomes DROP PARTITION 'a'",
+        ),
+        (
             "TRUNCATE TABLE insert_probe",
             "TRUNCATE TABLE insert_probe ON CLUSTER `main`",
         ),

@@ -6,14 +6,13 @@ from typing import Any
 import pytest
 
 from penstock.settings import Settings
-from tests.one_server import one_server
 from tests.outbound.sinks import LOOPBACK
 from tests.tenant import Tenant, join
 from tests.waiting import eventually
 from tests.web.reading import html_of, link_of, text_of, without_tags
 from tests.webhooks.receiver import receiver
 
-pytestmark = [one_server("a cluster stores no outcomes"), pytest.mark.usefixtures("warehouse")]
+pytestmark = pytest.mark.usefixtures("warehouse")
 ALL = "/settings/webhooks"
 
 

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from tests.answers import body_of
-from tests.one_server import one_server
 from tests.waiting import eventually
 from tests.webhooks.conftest import Shop
 from tests.webhooks.receiver import Receiver
 
-pytestmark = [one_server("a cluster stores no outcomes"), pytest.mark.usefixtures("warehouse")]
+pytestmark = pytest.mark.usefixtures("warehouse")
 PAGE = (Path(__file__).parents[2] / "docs" / "webhooks.md").read_text("utf-8")
 
 

@@ -10,13 +10,12 @@ from penstock.metadb.tables import webhook_messages, webhook_secrets
 from tests.answers import body_of, faults, problem
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import step
-from tests.one_server import one_server
 from tests.tenant import audit_log
 from tests.waiting import eventually
 from tests.webhooks.conftest import Shop
 from tests.webhooks.receiver import Json, Receiver, receiver
 
-pytestmark = [one_server("a cluster stores no outcomes"), pytest.mark.usefixtures("warehouse")]
+pytestmark = pytest.mark.usefixtures("warehouse")
 
 
 def hook_of(shop: Shop, **more: object) -> Json:

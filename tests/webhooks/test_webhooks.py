@@ -8,13 +8,11 @@ from penstock.base.clock import iso
 from tests.answers import body_of, faults
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import HOUR_S, step
-from tests.one_server import one_server
 from tests.waiting import eventually
 from tests.webhooks.conftest import Shop
 from tests.webhooks.receiver import Receiver
 
 pytestmark = [
-    one_server("a cluster stores no outcomes"),
     pytest.mark.usefixtures("warehouse"),
     pytest.mark.slow("waits for the workers, which look each second"),
 ]

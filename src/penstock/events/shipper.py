@@ -10,7 +10,7 @@ If the process dies while the embedded engine reads a shipment, its rows count a
 that they do not end the process at each start.
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from math import inf
 from threading import Condition, Event, Lock
@@ -33,7 +33,7 @@ from penstock.events.replicas import await_replicas
 from penstock.events.rows import ALIAS_COLUMNS, CLICK_COLUMNS, EVENT_COLUMNS, TRAIT_COLUMNS
 from penstock.health.model import FailedShipment, OutboxState
 from penstock.metadb.database import Database
-from penstock.warehouse.client import Warehouse
+from penstock.warehouse.client import Shipments, Warehouse
 from penstock.warehouse.errors import MEMORY_LIMIT_EXCEEDED, QueryFailed
 from penstock.warehouse.queries import load
 
@@ -42,7 +42,7 @@ log = structlog.get_logger()
 COLUMNS = {
     Target.ALIASES: ALIAS_COLUMNS,
     Target.TRAITS: TRAIT_COLUMNS,
-    Target.EVENTS: EVENT_COLUMNS,
+    Target.EVENTS: (*EVENT_COLUMNS, "shipment"),
     Target.CLICKS: CLICK_COLUMNS,
 }
 """Columns by table, in shipping order: a merge becomes visible before the event that caused it."""
@@ -154,6 +154,10 @@ class Shipper:
         if self._installation_id is None:
             self._installation_id = self._outbox.installation_id()
         return self._installation_id
+
+    def shipments(self) -> Shipments:
+        """Return the numbers of the shipments. Blocks; raises the metadata DB's errors."""
+        return self._outbox.shipments()
 
     def outbox_state(self) -> OutboxState:
         """Return the size of the outbox and the last failure. Blocks; raises the store's errors."""
@@ -309,12 +313,25 @@ def _pieces(shipment: Shipment) -> Iterator[_Piece]:
     for bundle in shipment.bundles:
         lines = bundle.lines.encode()
         if piece and size + len(lines) > _PIECE_BYTES:
-            yield _Piece(b"\n".join(piece), len(piece))
+            yield _piece_of(shipment, piece)
             piece, size = [], 0
         piece.append(lines)
         size += len(lines)
     if piece:
-        yield _Piece(b"\n".join(piece), len(piece))
+        yield _piece_of(shipment, piece)
+
+
+def _piece_of(shipment: Shipment, bundles: Sequence[bytes]) -> _Piece:
+    rows = b"\n".join(bundles)
+    if shipment.target is Target.EVENTS:
+        rows = _numbered(rows, shipment.number)
+    return _Piece(rows, len(bundles))
+
+
+def _numbered(rows: bytes, number: int) -> bytes:
+    """Add the number of their shipment to rows, one JSON object per line."""
+    start = b'{"shipment":%d,' % number
+    return start + rows[1:].replace(b"\n{", b"\n" + start)
 
 
 def _note_refusal(shipment: Shipment, error: QueryFailed) -> None:

@@ -30,7 +30,7 @@ from penstock.funnels.saved_cohorts.service import SavedCohortService
 from penstock.funnels.segments.service import SavedSegmentService
 from penstock.metadb.person import ReadPeople
 from penstock.named_records.routes import Records, record_routes
-from penstock.warehouse.client import WaitUntilShipped
+from penstock.warehouse.client import ReadShipments, WaitUntilShipped
 
 RECORDS: Mapping[str, type[Records]] = {"goals": GoalService, "segments": SavedSegmentService}
 """Services of named records, by their names in the room."""
@@ -67,8 +67,7 @@ class FunnelsRoom(Room):
         return [*outcomes, self.forecast_worker.worker]
 
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
-        outcomes = [self.outcome_worker.worker.running()] if self.outcome_worker.can_run else []
-        return [*outcomes, self.forecast_worker.worker.running()]
+        return [self.outcome_worker.worker.running(), self.forecast_worker.worker.running()]
 
 
 def build(
@@ -76,6 +75,7 @@ def build(
     accounts: AccountsRoom,
     *,
     wait_until_shipped: WaitUntilShipped,
+    read_shipments: ReadShipments,
     read_people: ReadPeople,
     read_gaps: ReadGaps,
     find_receipt: FindReceipt,
@@ -85,7 +85,7 @@ def build(
 ) -> FunnelsRoom:
     """Build the room.
 
-    wait_until_shipped, read_lost_events: functions of the events room.
+    wait_until_shipped, read_shipments, read_lost_events: functions of the events room.
     read_people: names the people behind visitors; a function of the identity room.
     read_gaps: finds the imports and deletions that limit the coverage of a report.
     find_receipt: finds the receipt of a question; a function of the receipts room.
@@ -96,7 +96,7 @@ def build(
     segments = SavedSegmentService(database, clock)
     internal_traffic = InternalTrafficService(database, patterns, clock)
     funnels = FunnelService(database, patterns, clock, segments, internal_traffic)
-    outcome_worker = OutcomeWorker(core, accounts.website_service, funnels)
+    outcome_worker = OutcomeWorker(core, accounts.website_service, funnels, read_shipments)
     outcomes = OutcomeService(outcome_worker, settings, clock)
     rule_runner = FunnelQueryRunner(
         warehouse,

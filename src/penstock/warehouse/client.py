@@ -7,7 +7,7 @@ stopped a statement.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from shutil import copyfileobj
-from typing import IO, Any, Protocol, cast
+from typing import IO, Any, NamedTuple, Protocol, cast
 
 import structlog
 
@@ -36,6 +36,20 @@ from penstock.warehouse.work import current_work
 log = structlog.get_logger()
 
 _PROBE_TABLE = "insert_probe"
+
+
+class Shipments(NamedTuple):
+    """The shipments of events that the nodes have numbered.
+
+    complete: all up to this number are in the event store. newest: the highest number.
+    """
+
+    complete: int
+    newest: int
+
+
+ReadShipments = Callable[[], Shipments]
+"""Reads the current numbers from the metadata DB."""
 WaitUntilShipped = Callable[[float], bool]
 """Waits until events acknowledged before the call are stored. Returns False if that takes longer
 than the given number of seconds.

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
 from typing import Any, NamedTuple
 
-from penstock.base.patterns import Pattern
+from penstock.base.patterns import Match, Pattern
 from penstock.base.wording import listed
 
 SHARDED = {
@@ -34,7 +34,7 @@ _ENGINE = Pattern(r"\bENGINE = (\w*)MergeTree(?:\(([^()]*)\))?")
 _CREATE = Pattern(r"\bCREATE TABLE IF NOT EXISTS (\w+)")
 _VIEW = Pattern(r"\bCREATE MATERIALIZED VIEW IF NOT EXISTS (\w+) TO (\w+)")
 _VIEW_CHANGE = Pattern(r"\bMODIFY QUERY\b")
-_CHANGE = Pattern(r"\b(ALTER|TRUNCATE) TABLE (\w+)")
+_CHANGE = Pattern(r"\b(ALTER|TRUNCATE) TABLE (\w+)( DROP PARTITION\b)?")
 _KILL = Pattern(r"\bKILL QUERY\b")
 _FROM = Pattern(rf"\bFROM ({_TABLES})\b")
 _STATE = Pattern(r"\bFROM system\.(?:parts|processes)\b")
@@ -102,9 +102,7 @@ class Cluster:
 
     def render(self, statement: str) -> str:
         """Rewrite a statement for one server into a statement for the cluster."""
-        text = _CHANGE.sub(
-            lambda match: f"{match[1]} TABLE {shard_table(match[2])} {self._on_cluster}", statement
-        )
+        text = _CHANGE.sub(self._change, statement)
         text = _KILL.sub(lambda _: f"KILL QUERY {self._on_cluster}", text)
         if _STATE.search(text):
             text += _OF_RESPONDING
@@ -118,6 +116,12 @@ class Cluster:
         if _VIEW_CHANGE.search(text):
             return _read_shard(text)
         return _REBUILT.sub(lambda match: f"{match[1]} AS ", text) if _INSERT.search(text) else text
+
+    def _change(self, match: Match) -> str:
+        if match[3] and match[2] not in SHARDED:
+            # The other copies drop the partition as well, also if their server is down now.
+            return match[0]
+        return f"{match[1]} TABLE {shard_table(match[2])} {self._on_cluster}{match[3] or ''}"
 
     def distributed_tables(self) -> list[str]:
         """Return statements that recreate the `Distributed` tables with their shards' columns."""

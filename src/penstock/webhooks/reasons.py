@@ -15,8 +15,8 @@ FULL = (
 )
 SET_ASIDE = "The service died twice while it made messages. It tries again within a day."
 _NEVER: Mapping[DirectReason, str] = {
-    DirectReason.OFF: "The service stores no outcomes: PENSTOCK_STORED_OUTCOMES is 0, or the "
-    "event store is a cluster.",
+    DirectReason.OFF: "The service stores no outcomes: PENSTOCK_STORED_OUTCOMES is 0, or a server "
+    "without PENSTOCK_WAREHOUSE_CLUSTER replicates its tables.",
     DirectReason.VISITOR_FUNNEL: "The funnel counts visitors. Webhooks need a funnel that counts "
     "attempts, because a merge of visitors changes outcomes without an event.",
     DirectReason.VISITOR_KEY: "The attempts of the funnel depend on the visitor. Webhooks need "

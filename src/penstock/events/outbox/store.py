@@ -19,7 +19,8 @@ from penstock.events.quarantine.model import QuarantineEntry, QuarantineLimits, 
 from penstock.events.store import add_counts
 from penstock.health.model import OutboxState
 from penstock.metadb.database import Database
-from penstock.metadb.tables import installation, outbox, shipments
+from penstock.metadb.tables import event_ledger, installation, outbox, shipments
+from penstock.warehouse.client import Shipments
 
 log = structlog.get_logger()
 
@@ -73,6 +74,12 @@ _NEWEST = select(func.max(outbox.c.id))
 _DEPTH = select(func.count()).select_from(outbox)
 _OLDEST_PUT_AT = select(func.min(_BY_AGE.c.put_at))
 _OLDEST_BUNDLE = select(func.min(outbox.c.id))
+_FIRST_OPEN = (
+    select(func.min(shipments.c.id)).where(shipments.c.target == Target.EVENTS).scalar_subquery()
+)
+# One statement, so that both numbers come from the same moment.
+_SHIPMENTS = select(_FIRST_OPEN, event_ledger.c.shipment)
+_LOCK_LEDGER = select(event_ledger.c.shipment).with_for_update()
 
 
 class Outbox:
@@ -107,6 +114,8 @@ class Outbox:
             if connection.execute(_ANY_UNCUT, {"to": target, "up_to": up_to}).first() is None:
                 return False
         with self._database.write() as connection:
+            # One node at a time, so that shipments become visible in the order of their numbers.
+            connection.execute(_LOCK_LEDGER)
             number = _new_shipment(connection, target, self._clock())
             connection.execute(
                 _CUT, {"to": target, "up_to": up_to, "limit": limit, "number": number}
@@ -205,6 +214,15 @@ class Outbox:
         if target is Target.EVENTS:
             counts = counts.plus(EventCounts(waiting=-1, quarantined=1))
         return {website_id: counts}
+
+    def shipments(self) -> Shipments:
+        """Return the numbers of the shipments of all nodes.
+
+        A shipment that is split stays open until its halves have their numbers.
+        """
+        with self._database.read() as connection:
+            first_open, newest = connection.execute(_SHIPMENTS).one()
+        return Shipments(newest if first_open is None else first_open - 1, newest)
 
     def newest(self) -> int | None:
         """Return the highest number of a waiting bundle; None if the outbox is empty."""

@@ -41,8 +41,10 @@ class LockedOutcome:
         self.change, newest = cache.read(outcome)
         self._number = max(self.change.number, newest.number)
         self.mark = newest if newest.build else None
-        # The mark that has the change's number is saved after all of the change's rows.
-        self.is_interrupted = self.change.is_open and newest.number != self.change.number
+        # The mark that has the change's number is saved after all of the change's rows. Another
+        # server of a cluster may lack it.
+        is_marked = newest.number == self.change.number
+        self.is_interrupted = not is_marked and (self.change.is_open or self._rows.has_copies)
 
     def adopt(self) -> bool:
         """Use the stored mark from now on, or retire rows that do not match it.
@@ -63,8 +65,8 @@ class LockedOutcome:
         """
         if self.is_interrupted and not self._rows.is_embedded:
             return False  # a server may still be running a statement of the change
-        newest = self._rows.newest_insert(mark.build)
-        return newest is not None and newest <= mark.events_block
+        newest = self._rows.newest_shipment(mark.build)
+        return newest is not None and newest <= mark.shipment
 
     def retire(self, reason: str) -> None:
         """End the use of the rows, if any are in use; the worker drops them later."""

@@ -21,7 +21,7 @@ canonical. 5: nor do the events that complete a step, and only events after the 
 
 
 class Unsettled(Exception):
-    """Events could not be counted, because inserts followed each other too quickly."""
+    """Shipments took too long, or another server of the cluster took over in the meantime."""
 
 
 class Overtaken(ConcurrentUpdate):
@@ -60,10 +60,10 @@ class Subject:
 class Mark:
     """The high-water mark of a stored outcome: which events its rows include.
 
-    build: ID of the build that the rows belong to; '' if they were dropped. events_block: number of
-    the newest insert into the event store that the rows include. events: number of the websites'
-    events up to that insert. read_until_ms: rows include no event that occurs later. next_event_ms:
-    time of the first later event; 0 if none. queried_at_ms: time of the last query for the outcome;
+    build: ID of the build that the rows belong to; '' if they were dropped. shipment: the rows
+    include the shipments up to this number. events: number of the websites' events in them.
+    read_until_ms: rows include no event that occurs later. next_event_ms: time of the first later
+    event; 0 if none. queried_at_ms: time of the last query for the outcome;
     it may take half an hour until a query on another node is included. number: the mark with the
     highest number is valid.
     """
@@ -72,7 +72,7 @@ class Mark:
     build: str
     workspace_id: WorkspaceId
     funnel_id: str
-    events_block: int
+    shipment: int
     events: int
     read_until_ms: int
     next_event_ms: int
@@ -85,15 +85,28 @@ class Mark:
         return cls(outcome, "", WorkspaceId(""), "", 0, 0, 0, 0, 0)
 
 
+class Copy(NamedTuple):
+    """The copy of the rows on the server of the event store that responds.
+
+    server: ID of the server; '' outside a cluster. is_complete: whether it has all rows that any
+    server has written. is_stuck: whether it has tried in vain to fetch some for ten minutes.
+    """
+
+    server: str = ""
+    is_complete: bool = True
+    is_stuck: bool = False
+
+
 class Backlog(NamedTuple):
     """The events since a mark.
 
-    events: number of events. block: number of the newest insert. events_in_all: total number of the
-    websites' events. has_lost: whether events before the mark were deleted.
+    events: number of events. shipment: number of the shipment up to which they are read.
+    events_in_all: total number of the websites' events up to it. has_lost: whether events before
+    the mark were deleted.
     """
 
     events: int
-    block: int
+    shipment: int
     events_in_all: int
     has_lost: bool
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from math import ceil
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 import structlog
@@ -15,6 +15,7 @@ from penstock.base.ids import WebsiteId
 from penstock.funnels.outcomes.model import (
     Backlog,
     ChangedUnits,
+    Copy,
     DuePosition,
     Mark,
     NotStorable,
@@ -22,10 +23,9 @@ from penstock.funnels.outcomes.model import (
     Subject,
     Unsettled,
 )
-from penstock.funnels.outcomes.policy import MANY_UNITS
+from penstock.funnels.outcomes.policy import MANY_UNITS, SHORT_LOCK_S
 from penstock.funnels.queries.engine import settings_of
 from penstock.funnels.queries.profiles import read_profile
-from penstock.funnels.queries.versions import read_state
 from penstock.funnels.statements import storing
 from penstock.funnels.statements.query import DataProfile, Plan, QueryParams, Statement, Subset
 from penstock.warehouse.client import Warehouse
@@ -44,8 +44,7 @@ shares.
 """
 _STOP_S = 10.0
 """Time that a build may take to stop, in seconds. A server that hangs takes 20 seconds longer."""
-_TRIES = 5
-"""Maximum number of attempts to count the backlog without an insert in between."""
+_PAUSE_S = 0.02
 _FEW = DataProfile(0, None, None, has_provider_events=False, has_aliases=False)
 """Profile for statements that read only a few events."""
 
@@ -54,7 +53,8 @@ class OutcomeRows:
     """Fills, updates, compares and drops rows. Methods block, and raise `QueryFailed` and
     `StoreUnavailable`.
 
-    is_embedded: whether the event store runs in this process.
+    is_embedded: whether the event store runs in this process. has_copies: whether servers of a
+    cluster copy the rows from each other.
     """
 
     def __init__(self, warehouse: Warehouse, events_per_fold: int = _EVENTS_PER_FOLD) -> None:
@@ -65,17 +65,20 @@ class OutcomeRows:
         """
         self._warehouse, self._events_per_fold = warehouse, events_per_fold
         self.is_embedded = warehouse.folder is not None
+        self.has_copies = warehouse.cluster is not None
         self.has_stopped_merges = False
 
-    def fill(self, subject: Subject, mark: Mark) -> Mark:
+    def fill(self, subject: Subject, mark: Mark, shipment: int) -> Mark:
         """Store the outcomes of all units under `mark.build`, and return their mark.
 
-        Raises `NotStorable` if an event from a payment provider belongs to an attempt.
+        shipment: see `backlog`. Raises `NotStorable` if an event from a payment provider belongs to
+        an attempt, and `Unsettled` like `refresh`.
         """
-        backlog = self.backlog(subject.website_ids, None)
-        # Read the profile after the block number, so that it covers every event that is evaluated.
+        server = self.copy().server
+        # Read the profile later, so that it covers every event that is evaluated.
+        backlog = self.backlog(subject.website_ids, None, shipment)
         profile = self._profile(subject, mark.read_until_ms)
-        known = Subset(until_block=backlog.block)
+        known = Subset(until_shipment=backlog.shipment)
         if profile.has_provider_events:
             plan = self._plan(subject, LATEST_MS, profile, known)
             [[events]] = self._run(storing.provider_events(plan))
@@ -88,19 +91,21 @@ class OutcomeRows:
         for which in range(shares):
             share = replace(known, share=(shares, which) if shares > 1 else None)
             plan = self._plan(subject, mark.read_until_ms, profile, share)
-            self._run(storing.store_units(plan, mark.build, backlog.block))
+            self._run(storing.store_units(plan, mark.build, backlog.shipment))
             plan = self._plan(subject, mark.read_until_ms, profile, share)
-            self._run(storing.store_rest(plan, mark.build, backlog.block))
+            self._run(storing.store_rest(plan, mark.build, backlog.shipment))
         try:
             self._run(storing.merge_parts(mark.build))
         except QueryFailed as error:
             if error.code != ABORTED:  # Another node has stopped merges, but the rows are complete.
                 raise
+        next_event_ms = self.next_event(subject, mark.read_until_ms)
+        self._confirm(subject, backlog, server)
         return replace(
             mark,
-            events_block=backlog.block,
+            shipment=backlog.shipment,
             events=backlog.events_in_all,
-            next_event_ms=self.next_event(subject, mark.read_until_ms),
+            next_event_ms=next_event_ms,
         )
 
     def stop(self, work: Work) -> None:
@@ -144,32 +149,63 @@ class OutcomeRows:
     ) -> Mark:
         """Evaluate changed units again. Returns the new mark.
 
-        until_ms: later events are not read.
+        until_ms: later events are not read. Raises `Unsettled` if a server of a cluster failed.
         """
         if changed.is_empty:
-            return replace(mark, events_block=backlog.block, events=backlog.events_in_all)
+            return replace(mark, shipment=backlog.shipment, events=backlog.events_in_all)
+        server = self.await_copy()
         if backlog.events:
-            new = Subset(after_block=mark.events_block, until_block=backlog.block)
+            new = Subset(after_shipment=mark.shipment, until_shipment=backlog.shipment)
             self._store_events(subject, mark.build, new, _FEW, changed)
         first_times = self._first_times(mark.build, changed.units, until_ms)
         for chunk in chunks(list(first_times), _UNITS_PER_STATEMENT):
             times = {unit: first_times[unit] for unit in chunk}
             # Start at the first event of these units, so that the cost does not grow with history.
-            # Leave out newer inserts, because nobody would notice if they were deleted before the
-            # next mark.
+            # Leave out newer shipments, because nobody would notice if they were deleted before
+            # the next mark.
             subset = Subset(
-                until_block=backlog.block, after_ms=min(times.values()) - 1, units=chunk
+                until_shipment=backlog.shipment, after_ms=min(times.values()) - 1, units=chunk
             )
             profile = replace(_FEW, first_event_ms=min(times.values()), last_event_ms=until_ms)
             plan = self._plan(subject, until_ms, profile, subset)
-            self._run(storing.store_changed_units(plan, mark.build, backlog.block, times))
+            self._run(storing.store_changed_units(plan, mark.build, backlog.shipment, times))
+        self._confirm(subject, backlog, server)
         return replace(
             mark,
-            events_block=backlog.block,
+            shipment=backlog.shipment,
             events=backlog.events_in_all,
             read_until_ms=until_ms,
             next_event_ms=changed.next_event_ms,
         )
+
+    def copy(self) -> Copy:
+        """Return the state of the copy that statements read now."""
+        if not self.has_copies:
+            return Copy()
+        return Copy(*self._warehouse.query(load(_SQL, "copy"))[1][0])
+
+    def await_copy(self) -> str:
+        """Wait until the server that responds has all rows, and return its ID.
+
+        Raises `Unsettled` if it still lacks some after a second.
+        """
+        until_s = monotonic() + SHORT_LOCK_S
+        while not (copy := self.copy()).is_complete:
+            if monotonic() > until_s:
+                raise Unsettled
+            sleep(_PAUSE_S)
+        return copy.server
+
+    def _confirm(self, subject: Subject, backlog: Backlog, server: str) -> None:
+        """Raise `Unsettled` unless all statements were run by one server and read all events.
+
+        In a cluster, another replica may have taken over that lacks rows or events.
+        """
+        if not self.has_copies:
+            return
+        again = self.backlog(subject.website_ids, None, backlog.shipment)
+        if self.copy().server != server or again.events_in_all != backlog.events_in_all:
+            raise Unsettled
 
     def _first_times(
         self, build: str, units: Mapping[int, int], until_ms: int
@@ -186,24 +222,27 @@ class OutcomeRows:
         earliest_first = sorted(first_times.items(), key=lambda item: item[1])
         return {unit: first_ms for unit, first_ms in earliest_first if first_ms <= until_ms}
 
-    def backlog(self, website_ids: Sequence[WebsiteId], mark: Mark | None) -> Backlog:
+    def backlog(
+        self, website_ids: Sequence[WebsiteId], mark: Mark | None, shipment: int
+    ) -> Backlog:
         """Return the events since a mark, or all events if the mark is None.
 
-        Raises `Unsettled` if inserts happen during every attempt.
+        shipment: all shipments up to this number are complete, so later counts differ only if
+        events were deleted.
         """
-        known = 0 if mark is None else mark.events_block
-        state = read_state(self._warehouse.query)
-        for _ in range(_TRIES):
-            [[in_all, new]] = self._warehouse.query(
-                load(_SQL, "events_since"), {"websites": list(website_ids), "events_block": known}
-            )[1]
-            earlier, state = state, read_state(self._warehouse.query)
-            if state.has_same_inserts(earlier):
-                # If the counts were from different times, this would look like a loss.
-                has_lost = mark is not None and in_all - new != mark.events
-                # The newest insert may have been deleted, but newer rows never have a lower number.
-                return Backlog(new, max(earlier.events_block, known), in_all, has_lost)
-        raise Unsettled
+        known = 0 if mark is None else mark.shipment
+        shipment = max(shipment, known)
+        values = {"websites": list(website_ids), "known": known, "shipment": shipment}
+        [[in_all, new]] = self._read("events_since", values)
+        has_lost = mark is not None and in_all - new != mark.events
+        return Backlog(new, shipment, in_all, has_lost)
+
+    def newer_events(self, website_ids: Sequence[WebsiteId], shipment: int) -> int:
+        """Return the number of events that later shipments have stored so far."""
+        [[events]] = self._read(
+            "newer_events", {"websites": list(website_ids), "shipment": shipment}
+        )
+        return int(events)
 
     def changed_units(
         self, subject: Subject, mark: Mark, backlog: Backlog, until_ms: int, max_units: int
@@ -214,10 +253,10 @@ class OutcomeRows:
         """
         # Include new events that are in the future: their values are stored now, although they
         # count only later.
-        new = Subset(after_block=mark.events_block, until_block=backlog.block)
+        new = Subset(after_shipment=mark.shipment, until_shipment=backlog.shipment)
         subsets = [(new, LATEST_MS)]
         if 0 < mark.next_event_ms <= until_ms:
-            subset = Subset(until_block=backlog.block, after_ms=mark.read_until_ms)
+            subset = Subset(until_shipment=backlog.shipment, after_ms=mark.read_until_ms)
             subsets.append((subset, until_ms))
         units: dict[int, int] = {}
         future = [mark.next_event_ms] if mark.next_event_ms > until_ms else []
@@ -249,11 +288,11 @@ class OutcomeRows:
         return [(version, unit) for version, unit in self._read("changed_rows", values)]
 
     def units_between(
-        self, subject: Subject, after_ms: int, until_ms: int, until_block: int
+        self, subject: Subject, after_ms: int, until_ms: int, until_shipment: int
     ) -> list[int]:
-        """Return the units with an event in a period, of the inserts up to one."""
+        """Return the units with an event in a period, of the shipments up to one."""
         plan = self._plan(
-            subject, until_ms, _FEW, Subset(until_block=until_block, after_ms=after_ms)
+            subject, until_ms, _FEW, Subset(until_shipment=until_shipment, after_ms=after_ms)
         )
         rows = self._run(storing.units_of(plan, MANY_UNITS, until_ms))
         return [unit for unit, *_ in rows if unit]
@@ -280,16 +319,19 @@ class OutcomeRows:
     def agrees(self, subject: Subject, mark: Mark, share: tuple[int, int]) -> bool | None:
         """Whether the rows of a share of the units agree with their events up to the mark.
 
-        Returns None if events were deleted in the meantime. share: see `Subset`.
+        Returns None if events were deleted in the meantime, or if the server that responds lacks
+        rows. share: see `Subset`.
         """
+        copy = self.copy()
         profile = self._profile(subject, mark.read_until_ms)
         profile = replace(profile, has_provider_events=False)  # No provider events match.
         plan = self._plan(
-            subject, mark.read_until_ms, profile, Subset(until_block=mark.events_block, share=share)
+            subject, mark.read_until_ms, profile, Subset(until_shipment=mark.shipment, share=share)
         )
         [events] = self._run(storing.digest_of_events(plan))
         [rows] = self._run(storing.digest_of_rows(mark.build, share))
-        if self.backlog(subject.website_ids, mark).has_lost:
+        has_lost = self.backlog(subject.website_ids, mark, mark.shipment).has_lost
+        if has_lost or not copy.is_complete or copy.server != self.copy().server:
             return None
         return list(events) == list(rows)
 
@@ -349,8 +391,8 @@ class OutcomeRows:
         """Return all builds that have rows."""
         return {build for (build,) in self._warehouse.query(load(_SQL, "builds"))[1]}
 
-    def newest_insert(self, build: str) -> int | None:
-        """Return the newest insert that the build's rows include; None if there are no rows."""
+    def newest_shipment(self, build: str) -> int | None:
+        """Return the newest shipment that the build's rows include; None if there are no rows."""
         [[rows, newest]] = self._warehouse.query(load(_SQL, "newest"), {"build": build})[1]
         return int(newest) if rows else None
 

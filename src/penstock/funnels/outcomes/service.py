@@ -6,6 +6,7 @@ first. If that is not possible or would take too long, the query reads events.
 
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
+from time import monotonic, sleep
 
 import structlog
 
@@ -38,6 +39,7 @@ log = structlog.get_logger()
 
 _DROP_S = 15.0
 """Seconds that a request to drop outcomes waits until changed units are evaluated."""
+_PAUSE_S = 0.01
 _QUERY_TIME_SAVED_MS = 1_800_000
 """Length of the intervals in which the first query for an outcome saves its time, in
 milliseconds.
@@ -59,30 +61,59 @@ class OutcomeService:
         subject = _subject_of(context)
         build = self._current_build(context, subject)
         if build is not None:
-            return StoredBuild(build, _stored_indexes(context))
+            return build
         if self._cache.mark(subject.outcome) is not None:
             return DirectReason.BEHIND
         return self._reason_without_rows(subject, is_saved=context.funnel_id is not None)
 
-    def _current_build(self, context: QueryContext, subject: Subject) -> str | None:
+    def _current_build(self, context: QueryContext, subject: Subject) -> StoredBuild | None:
         """Return the build whose rows include all events of the query's data, if there is one."""
         if self._cache.mark(subject.outcome) is None or not context.is_fresh:
             return None
         at_ms = context.params.evaluated_at_ms
         try:
+            shipment = self._await_shipments(subject)
             with hold(self._cache, subject.outcome, policy.SHORT_LOCK_S) as locked:
-                return None if locked is None else self._refresh(subject, locked, at_ms)
+                if locked is None:
+                    return None
+                server = self._rows.await_copy()
+                build = self._refresh(subject, locked, at_ms, shipment)
+            if build is None:
+                return None
+            return StoredBuild(build, _stored_indexes(context), server)
         except Unsettled:
+            self._worker.worker.wake()
             return None
         except (QueryFailed, StoreUnavailable) as error:
             log.warning("outcomes_not_refreshed", error=str(error))
             self._worker.worker.wake()
             return None
 
-    def _refresh(self, subject: Subject, locked: LockedOutcome, at_ms: int) -> str | None:
+    def _await_shipments(self, subject: Subject) -> int:
+        """Wait until the complete shipments have every event that the query's version counts, and
+        return the number of the last one.
+
+        Those that have a number now do; so do fewer while no later one has stored an event of the
+        websites. Raises `Unsettled` if they take too long.
+        """
+        until_s, shipments = monotonic() + policy.SHORT_LOCK_S, self._worker.read_shipments()
+        newest = shipments.newest
+        while shipments.complete < newest and self._rows.newer_events(
+            subject.website_ids, shipments.complete
+        ):
+            if monotonic() > until_s:
+                raise Unsettled
+            sleep(_PAUSE_S)
+            shipments = self._worker.read_shipments()
+        return shipments.complete
+
+    def _refresh(
+        self, subject: Subject, locked: LockedOutcome, at_ms: int, shipment: int
+    ) -> str | None:
         """Evaluate units again that have changed up to this time, and return the build.
 
-        Returns None if the rows cannot be used, or too many units have changed.
+        shipment: see `OutcomeRows.backlog`. Returns None if the rows cannot be used, or too many
+        units have changed.
         """
         mark = locked.mark
         if mark is None:
@@ -92,7 +123,7 @@ class OutcomeService:
             self._worker.worker.wake()
             return None
         mark = self._note_query(mark)
-        backlog = self._rows.backlog(subject.website_ids, mark)
+        backlog = self._rows.backlog(subject.website_ids, mark, shipment)
         if backlog.has_lost:
             locked.retire("events_deleted")
             return None
@@ -115,7 +146,7 @@ class OutcomeService:
                 self._worker.worker.wake()
                 return None
             mark = refreshed
-        self._cache.remember(replace(mark, events_block=backlog.block))
+        self._cache.remember(replace(mark, shipment=backlog.shipment))
         return mark.build
 
     def _note_query(self, mark: Mark) -> Mark:
@@ -170,7 +201,7 @@ class OutcomeService:
         if since.build != mark.build:
             since = RowPosition(
                 mark.build,
-                base=mark.events_block,
+                base=mark.shipment,
                 read_until_ms=mark.read_until_ms,
                 next_event_ms=mark.next_event_ms,
             )
@@ -182,13 +213,13 @@ class OutcomeService:
             # These events were stored earlier, so the rows that they change may keep their version.
             units.update(
                 self._rows.units_between(
-                    subject, since.read_until_ms, mark.read_until_ms, mark.events_block
+                    subject, since.read_until_ms, mark.read_until_ms, mark.shipment
                 )
             )
         return units, RowPosition(
             mark.build,
             since.base,
-            mark.events_block,
+            mark.shipment,
             LAST_UNIT,
             mark.read_until_ms,
             mark.next_event_ms,
@@ -213,15 +244,17 @@ class OutcomeService:
     def is_valid(self, context: QueryContext, build: StoredBuild) -> bool:
         """Whether rows are still in use, and include no event after the query's evaluation time.
 
-        After `find_build`, another query may have added such an event, or a node may have dropped
-        the rows.
+        After `find_build`, another query may have added such an event, a node may have dropped the
+        rows, or another server of a cluster, which lacks some, may have taken over.
         """
         subject, at_ms = _subject_of(context), context.params.evaluated_at_ms
         try:
             change, mark = self._cache.read(subject.outcome)
             until_ms = max(change.read_until_ms, mark.read_until_ms)
-            return mark.build == build.name and not self._rows.has_event_between(
-                subject, at_ms, until_ms
+            return (
+                mark.build == build.name
+                and not self._rows.has_event_between(subject, at_ms, until_ms)
+                and self._rows.copy().server == build.server
             )
         except StoreUnavailable as error:
             log.warning("outcomes_not_checked", error=str(error))
@@ -232,7 +265,8 @@ class OutcomeService:
 
         Raises `QueryFailed` and `StoreUnavailable`.
         """
-        return self._cache.read(_subject_of(context).outcome)[1].build == build.name
+        newest = self._cache.read(_subject_of(context).outcome)[1]
+        return newest.build == build.name and self._rows.copy().server == build.server
 
     def keep(self, build: StoredBuild) -> AbstractContextManager[None]:
         """Keep rows from being dropped while a statement reads them."""

@@ -35,6 +35,7 @@ from penstock.funnels.outcomes.rows import OutcomeRows
 from penstock.funnels.saved.service import FunnelService
 from penstock.health.model import OutcomesHealth
 from penstock.settings import DAY_S
+from penstock.warehouse.client import ReadShipments
 from penstock.warehouse.errors import QueryFailed
 from penstock.warehouse.work import Stopped, Work, working_on
 
@@ -55,12 +56,18 @@ class OutcomeWorker:
     Methods other than `state` block, and raise `QueryFailed` and `StoreUnavailable`.
     """
 
-    def __init__(self, core: Core, websites: WebsiteService, funnels: FunnelService) -> None:
+    def __init__(
+        self,
+        core: Core,
+        websites: WebsiteService,
+        funnels: FunnelService,
+        read_shipments: ReadShipments,
+    ) -> None:
+        self.read_shipments = read_shipments
         self._warehouse, self._settings = core.warehouse, core.settings
         self._clock, self._attempts = core.clock, core.attempts
         self._websites, self._funnels = websites, funnels
-        self.can_run = self._warehouse.cluster is None
-        self.is_enabled = self._settings.stored_outcomes > 0 and self.can_run
+        self.is_enabled = self._settings.stored_outcomes > 0
         self.rows = OutcomeRows(self._warehouse)
         self.cache = OutcomeCache(core.database, self.rows, self._clock)
         self.worker = Worker(
@@ -147,8 +154,11 @@ class OutcomeWorker:
 
     def _prepare(self) -> None:
         """Check at startup whether outcomes can be stored, and resume merges."""
-        self.is_enabled = self.is_enabled and self._warehouse.orders_inserts()
+        # Other replicated tables have copies about which Penstock knows nothing.
+        is_known = self._warehouse.cluster is not None or self._warehouse.orders_inserts()
+        self.is_enabled = self.is_enabled and is_known
         if self.is_enabled and not self.rows.is_embedded:
+            self.rows.copy()  # Fails at once if a privilege is missing.
             try:
                 self.rows.resume_merges()  # A node that was killed may have stopped them.
             except QueryFailed as error:  # For example, a privilege is missing.
@@ -277,7 +287,7 @@ class OutcomeWorker:
         locked.open_change(now_ms, build)
         try:
             with self._limit(pending.work):
-                locked.save(self.rows.fill(subject, mark))
+                locked.save(self.rows.fill(subject, mark, self.read_shipments().complete))
         except NotStorable:
             self.cache.set_not_storable(outcome)
             self._discard(locked, build)
@@ -335,7 +345,11 @@ class OutcomeWorker:
         if policy.is_ahead(mark, self._clock()):
             self._rebuild(subject, locked, mark, "clock_set_back")
             return
-        backlog = self.rows.backlog(subject.website_ids, mark)
+        if self.rows.copy().is_stuck:
+            self._rebuild(subject, locked, mark, "rows_lost")
+            return
+        shipment = self.read_shipments().complete
+        backlog = self.rows.backlog(subject.website_ids, mark, shipment)
         if backlog.has_lost:
             self._rebuild(subject, locked, mark, "events_deleted")
         elif locked.is_interrupted or policy.is_worth_updating(backlog):

@@ -14,6 +14,7 @@ from penstock.warehouse.client import RunQuery, Warehouse
 from penstock.warehouse.queries import load
 
 _MAX_KNOWN = 1_000
+_NO_BLOCK = 2**63 - 1
 _ONLY_SERVER = 0
 """The engine's number of a server outside a cluster."""
 _TRIES = 3
@@ -132,20 +133,23 @@ def _compare(
 ) -> DataVersion:
     """Return the known version if it is still valid in this state, else a new one."""
     seen = state if known is None else known.state
+    # On a cluster, any insert may concern these websites, so there is nothing to count.
+    is_ordered = seen.events_block > 0
     names, [row] = query(
         load("penstock.funnels.queries", "stored_since"),
         {
             "websites": list(key.website_ids),
             "scopes": list(key.scope_ids),
             "trait_scopes": list(key.trait_scopes),
-            "events_block": seen.events_block,
-            "aliases_block": seen.aliases_block,
+            "events_block": seen.events_block if is_ordered else _NO_BLOCK,
+            "aliases_block": seen.aliases_block if is_ordered else _NO_BLOCK,
         },
     )
     counts = dict(zip(names, row, strict=True))
     version = DataVersion(state, *(counts[name] for name in DataVersion._fields[1:]))
     is_same = (
         known is not None
+        and is_ordered
         and counts["new_events"] == counts["new_aliases"] == 0
         and version[1:] == known.version[1:]
     )

@@ -105,11 +105,12 @@ class StoredBuild:
     """Stored outcomes that a statement reads.
 
     name: ID of the build. positions: for each breakdown property of the statement, its position
-    among the stored properties, from 1.
+    among the stored properties, from 1. server: the server of a cluster that has all its rows.
     """
 
     name: str
     positions: tuple[int, ...]
+    server: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,14 +161,15 @@ class RowBits:
 class Subset:
     """Conditions for the events to read. Events must meet all conditions that are not None.
 
-    after_block, until_block: insert numbers; the first is exclusive, the second inclusive.
+    after_shipment, until_shipment: numbers of shipments; the first is exclusive, the second
+    inclusive.
     after_ms: read only events that occurred after this time. units: read only events of units with
     these keys. share: number of equal shares into which units are divided, and the index of the
     share to read.
     """
 
-    after_block: int | None = None
-    until_block: int | None = None
+    after_shipment: int | None = None
+    until_shipment: int | None = None
     after_ms: int | None = None
     units: Sequence[int] | None = None
     share: tuple[int, int] | None = None

@@ -184,14 +184,12 @@ def event_scope(plan: Plan) -> str:
     websites = plan.binder.bind("Array(String)", list(plan.params.website_ids))
     end = f"fromUnixTimestamp64Milli({plan.evaluated_at()})"
     conditions = [f"events.website_id IN {websites}", f"events.occurred_at <= {end}"]
-    if plan.subset.after_block is not None:
-        block = plan.binder.bind("Int64", plan.subset.after_block)
-        conditions.append(f"events._block_number > {block}")
-        # Skip older parts by their names, because a list of parts may be outdated.
-        conditions.append(f"toInt64(splitByChar('_', events._part)[3]) > {block}")
-    if plan.subset.until_block is not None:
-        block = plan.binder.bind("Int64", plan.subset.until_block)
-        conditions.append(f"events._block_number <= {block}")
+    if plan.subset.after_shipment is not None:
+        after = plan.binder.bind("UInt64", plan.subset.after_shipment)
+        conditions.append(f"events.shipment > {after}")
+    if plan.subset.until_shipment is not None:
+        until = plan.binder.bind("UInt64", plan.subset.until_shipment)
+        conditions.append(f"events.shipment <= {until}")
     if plan.subset.after_ms is not None:
         after = plan.binder.bind("Int64", plan.subset.after_ms)
         conditions.append(f"events.occurred_at > fromUnixTimestamp64Milli({after})")

@@ -99,8 +99,8 @@ def is_storable(definition: Definition) -> bool:
 def store_units(plan: Plan, build: str, version: int) -> Statement:
     """Fold all units of the plan and store the outcomes of units that entered.
 
-    The build's entry values must be stored first. version: number of the newest insert that the
-    fold is certain to read.
+    The build's entry values must be stored first. version: number of the newest shipment that the
+    fold reads.
     """
     binder = plan.binder
     name = binder.bind("String", build)
@@ -142,7 +142,7 @@ def store_rest(plan: Plan, build: str, version: int) -> Statement:
     """Store the first event time of each unit that `store_units` did not count in this version.
 
     Every unit with an event then has a row. If a unit has no row, all its events are in newer
-    inserts.
+    shipments.
     """
     binder = plan.binder
     at = binder.bind("UInt64", version)
@@ -181,7 +181,7 @@ def store_values(plan: Plan, build: str) -> Statement:
 
 def store_unitless(plan: Plan, build: str) -> Statement:
     """Store the number of events that match a required step and have no attempt ID."""
-    events = matched_events(plan, more={"block": "events._block_number"})
+    events = matched_events(plan, more={"block": "events.shipment"})
     sql = f"""
     SELECT {plan.binder.bind("String", build)} AS build, ts, toInt64(block) AS block,
            count() AS events

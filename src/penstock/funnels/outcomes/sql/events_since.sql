@@ -1,10 +1,5 @@
--- The number of stored events of the given websites, and how many follow the given insert.
--- The name of a part contains the number of its newest insert, so older parts are not opened.
-SELECT
-    (SELECT count() FROM events WHERE website_id IN {websites:Array(String)}) AS events,
-    (
-        SELECT count() FROM events
-        WHERE website_id IN {websites:Array(String)}
-            AND _block_number > {events_block:Int64}
-            AND toInt64(splitByChar('_', _part)[3]) > {events_block:Int64}
-    ) AS new_events
+-- The number of the given websites' events up to a shipment, and how many of them an earlier
+-- shipment does not include.
+SELECT count() AS events, countIf(shipment > {known:UInt64}) AS new_events
+FROM events
+WHERE website_id IN {websites:Array(String)} AND shipment <= {shipment:UInt64}

@@ -1,4 +1,4 @@
--- The number of rows of a build, and the number of the newest insert that they include.
+-- The number of rows of a build, and the number of the newest shipment that they include.
 SELECT sum(known.rows) AS rows, max(known.newest) AS newest
 FROM (
     SELECT count() AS rows, toInt64(max(version)) AS newest FROM funnel_outcomes
