@@ -11,13 +11,13 @@ from penstock.accounts.model import Website, WebsiteKind
 from penstock.base.errors import PenstockError
 from penstock.base.ids import ScopeId, WebsiteId, WorkspaceId
 from penstock.base.user_agent import parse_user_agent
-from penstock.events import validation
+from penstock.events import server_events, tracked_events, validation
 from penstock.events.fields import EventValidationContext
 from penstock.events.imports import entries
 from penstock.events.imports.entries import Occurrences, read_line
 from penstock.events.model import NewEvent
-from penstock.events.server_events import server_event, transaction
-from penstock.events.tracked_events import tracked_event
+from penstock.events.server_events import plain_server_event, server_event, transaction
+from penstock.events.tracked_events import plain_tracked_event, tracked_event
 from penstock.http.bodies import parse_json
 from tests.tiers import TIER, Tier
 
@@ -38,7 +38,15 @@ CONTEXT = EventValidationContext(NOW_MS, {"web_1": SITE}.get)
 Read = Callable[[bytes], NewEvent]
 
 READERS: dict[str, Read] = {
-    "event": lambda text: server_event(parse_json(text), lambda _: SITE, CONTEXT),
+    "event": lambda text: (
+        plain_server_event(text, CONTEXT.find_website, CONTEXT)
+        or server_event(parse_json(text), lambda _: SITE, CONTEXT)
+    ),
+    "single": lambda text: (
+        plain_tracked_event(text, CONTEXT, parse_user_agent(""))
+        or tracked_event(parse_json(text), CONTEXT, parse_user_agent(""))
+    ),
+    "batch": lambda text: server_event(parse_json(text), lambda _: SITE, CONTEXT),
     "transaction": lambda text: transaction(parse_json(text), lambda _: SITE, CONTEXT),
     "track": lambda text: tracked_event(parse_json(text), CONTEXT, parse_user_agent("")),
     "import": lambda text: read_line(text, SITE, Occurrences(), CONTEXT)[-1],
@@ -66,6 +74,9 @@ USUAL: dict[str, dict[str, str]] = {
         "properties": '{"plan": "pro"}',
     },
 }  # fmt: skip
+_CLOCK = ("timestamp", "sentAt", "clockOffset")
+USUAL["batch"] = USUAL["event"]
+USUAL["single"] = {name: text for name, text in USUAL["track"].items() if name not in _CLOCK}
 TEXTS = [
     '""', '"x"', '"\\u0000"', '"a\\u0000b"', '"\\\\u0000"', '"$x"', '"ü"', '"\U0001f600"', "null",
     f'"{"x" * 50}"', f'"{"x" * 51}"', f'"{"ü" * 100}"', f'"{"ü" * 101}"', f'"{"x" * 201}"',
@@ -113,6 +124,12 @@ def test_usual_items_are_plain(kind: str, monkeypatch: pytest.MonkeyPatch) -> No
     assert READERS[kind](text) == full
 
 
+def test_usual_single_events_are_read_without_a_dictionary() -> None:
+    event, item = text_of(USUAL["event"]), text_of(USUAL["single"])
+    assert plain_server_event(event, CONTEXT.find_website, CONTEXT)
+    assert plain_tracked_event(item, CONTEXT, parse_user_agent(""))
+
+
 @pytest.mark.parametrize("kind", READERS)
 @settings(
     max_examples=300 if TIER is Tier.FULL else 100,
@@ -133,7 +150,8 @@ def test_a_plain_item_is_what_the_full_validation_makes_of_it(
     quick = outcome(READERS[kind], text)
     with monkeypatch.context() as patch:
         patch.setattr(validation, "plain_item", lambda *_: None)
-        patch.setattr(entries, "plain_text", lambda *_: None)
+        for module in (entries, server_events, tracked_events):
+            patch.setattr(module, "plain_text", lambda *_: None)
         full = outcome(READERS[kind], text)
     assert quick == full
     if isinstance(quick, NewEvent):  # 1 == 1.0 == True

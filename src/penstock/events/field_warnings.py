@@ -40,7 +40,7 @@ def country_warnings(country: Any) -> tuple[Notice, ...]:
 
 def has_number_as_id(raw: RawItem) -> bool:
     """Whether an ID of a validated item was sent as a number."""
-    return any(type(raw.get(name)) is int for name in _IDS)
+    return int in map(type, map(raw.get, _IDS))
 
 
 def _may_be_country_code(country: Any) -> bool:

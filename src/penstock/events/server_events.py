@@ -5,13 +5,13 @@ from typing import Any
 
 from penstock.accounts.model import Website
 from penstock.base.errors import Fault
-from penstock.events.field_warnings import field_warnings
-from penstock.events.fields import (
-    EventValidationContext,
-)
+from penstock.events.field_warnings import country_warnings, field_warnings
+from penstock.events.fields import EventValidationContext
 from penstock.events.model import Family, Kind, NewEvent, Source, body_hash, dedupe_key
+from penstock.events.plain_items import plain_text
 from penstock.events.schema import ServerEvent, TransactionEvent
 from penstock.events.validation import RawItem, Rule, canonical_json, validate
+from penstock.identity.model import Notice
 
 OwnedWebsite = Callable[[str], Website]
 """Finds a website by ID. Raises `Unauthorized` if it does not belong to the caller."""
@@ -80,6 +80,35 @@ EVENT_RULES: tuple[Rule, ...] = (has_one_event_name, has_no_session_id, has_iden
 LEGACY_RULES: tuple[Rule, ...] = (has_one_event_name, has_no_session_id, has_legacy_identity)
 
 
+def plain_server_event(
+    body: bytes, find_owned: Callable[[str], Website | None], context: EventValidationContext
+) -> NewEvent | None:
+    """Return the event in a body that is plain; None for any other body, also for one with faults.
+
+    find_owned: returns a website of the caller; None if only the full validation can find it.
+    """
+    if (plain := plain_text(body, ServerEvent, context)) is None:
+        return None
+    item, canonical = plain
+    has_one_name = (item.event is None) != (item.name is None)
+    has_identity = item.visitor_id is not None or item.user_id is not None
+    website = find_owned(item.website_id)
+    if not has_one_name or not has_identity or website is None:
+        return None
+    return _new_event(
+        item,
+        body_hash(canonical),
+        website,
+        context,
+        kind=Kind.EVENT,
+        family=Family.EVENTS,
+        client_id=item.event_id,
+        properties=item.properties or {},
+        warnings=country_warnings(item.country),
+        legacy=False,
+    )
+
+
 def server_event(
     raw: Any,
     owned_website: OwnedWebsite,
@@ -98,7 +127,6 @@ def server_event(
     item = validate(raw, ServerEvent, LEGACY_RULES if legacy else EVENT_RULES, context, canonical)
     return _new_event(
         item,
-        raw,
         body_hash(canonical),
         owned_website(item.website_id),
         context,
@@ -106,6 +134,7 @@ def server_event(
         family=Family.EVENTS,
         client_id=item.event_id,
         properties=item.properties or {},
+        warnings=field_warnings(raw),
         legacy=legacy,
     )
 
@@ -123,7 +152,6 @@ def transaction(
     item = validate(raw, TransactionEvent, rules, context, canonical)
     return _new_event(
         item,
-        raw,
         body_hash(canonical),
         owned_website(item.website_id),
         context,
@@ -133,13 +161,13 @@ def transaction(
         properties=transaction_properties(
             item.properties, item.amount, item.currency, item.transaction_id
         ),
+        warnings=field_warnings(raw),
         legacy=legacy,
     )
 
 
 def _new_event(
     item: ServerEvent,
-    raw: Mapping[str, Any],
     content: bytes,
     website: Website,
     context: EventValidationContext,
@@ -148,6 +176,7 @@ def _new_event(
     family: Family,
     client_id: str | None,
     properties: Mapping[str, Any],
+    warnings: tuple[Notice, ...],
     legacy: bool,
 ) -> NewEvent:
     occurred_at_ms = context.now_ms if item.timestamp is None else item.timestamp
@@ -176,7 +205,7 @@ def _new_event(
         client_event_id=client_id,
         columns=columns,
         properties=properties,
-        warnings=field_warnings(raw),
+        warnings=warnings,
         dropped_before=item.dropped_before or 0,
         is_public=False,
         batch=context.batch if item.timestamp is None else None,

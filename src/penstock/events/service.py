@@ -36,8 +36,13 @@ from penstock.events.fields import (
 from penstock.events.intake import Intake
 from penstock.events.model import NewEvent, Receipt, Rejected
 from penstock.events.schema import EventBatch, Identify, TrackBatch
-from penstock.events.server_events import OwnedWebsite, server_event, transaction
-from penstock.events.tracked_events import tracked_event
+from penstock.events.server_events import (
+    OwnedWebsite,
+    plain_server_event,
+    server_event,
+    transaction,
+)
+from penstock.events.tracked_events import plain_tracked_event, tracked_event
 from penstock.events.validation import RawItem, validate
 from penstock.http.bodies import compute_on, is_light, parse_object
 from penstock.http.lists import EVENT_LIST, UnreadList, parse_object_with_list
@@ -112,12 +117,16 @@ class EventService:
         Raises `Invalid` if the event is invalid, `Unauthorized` if the website belongs to another
         workspace, and `Unavailable` if the intake cannot store the event.
         """
-        raw = await _compute_on(body, parse_object, body, _FOR_ARRAYS[reader])
-        website = await self._find_website(raw.get("websiteId"))
-        owned_website = partial(_owned_website, caller, lambda _: website)
-        read = partial(reader, raw, owned_website, self._context(), legacy=legacy)
-        event = await _compute_on(body, read)
-        self._count([event], None, is_public=False)
+        event = None
+        if reader is server_event and not legacy and is_light(body, _MAX_VALUES_ON_LOOP):
+            event = plain_server_event(body, partial(self._known_website, caller), self._context())
+        if event is None:
+            raw = await _compute_on(body, parse_object, body, _FOR_ARRAYS[reader])
+            website = await self._find_website(raw.get("websiteId"))
+            owned_website = partial(_owned_website, caller, lambda _: website)
+            read = partial(reader, raw, owned_website, self._context(), legacy=legacy)
+            event = await _compute_on(body, read)
+        self._rates.count((event.website_id, False))
         return _receipt_of(await self._intake.submit([event]))
 
     async def accept_batch(self, caller: Caller, body: bytes, *, legacy: bool) -> list[ItemResult]:
@@ -138,8 +147,14 @@ class EventService:
         Raises `Invalid` if a single item is invalid, and `Unauthorized` if the website and the key
         belong to different workspaces.
         """
-        raw, named_website_id = await self.parse(body, address, _parse_tracked)
         user_agent = await parse_in_thread(user_agent_header)
+        if is_light(body, _MAX_VALUES_ON_LOOP):
+            known = self._context(self.websites.find_in_memory, caller)
+            if (event := plain_tracked_event(body, known, user_agent)) is not None:
+                self._rates.count((event.website_id, event.is_public))
+                receipt = _receipt_of(await self._intake.submit([event]))
+                return [ItemResult(_for_sender(caller, event, receipt))]
+        raw, named_website_id = await self.parse(body, address, _parse_tracked)
         website = await self._find_website(named_website_id)
         if website is not None:  # Count before validation, so that rejected items count too.
             self.count_items(website, _number_of_items(raw), is_public=caller is None)
@@ -236,6 +251,16 @@ class EventService:
         if not isinstance(website_id, str):
             return None
         return await self.websites.find_website_async(website_id)
+
+    def _known_website(self, caller: Caller, website_id: str) -> Website | None:
+        """Find the caller's website in memory; None if it must be read or is not theirs."""
+        website = self.websites.find_in_memory(website_id)
+        is_own = (
+            website is not None
+            and website.workspace_id == caller.workspace_id
+            and caller.website_id in (None, website.id)
+        )
+        return website if is_own else None
 
     def _validate_events(self, caller: Caller, body: bytes, legacy: bool) -> ValidatedBatch:
         context = self._context()._replace(batch=object())

@@ -10,11 +10,17 @@ from penstock.events.device_clock import by_server_clock, clock_reading
 from penstock.events.field_warnings import field_warnings
 from penstock.events.fields import EventValidationContext, require_own_website
 from penstock.events.model import Family, Kind, NewEvent, Source, body_hash, dedupe_key
+from penstock.events.plain_items import plain_text
 from penstock.events.schema import TrackItem
 from penstock.events.server_events import TRANSACTION_FIELDS
-from penstock.events.tracked_item import has_name_for_type, name_and_columns
+from penstock.events.tracked_item import (
+    has_name_for_type,
+    has_only_name_for_type,
+    name_and_columns,
+)
 from penstock.events.user_agent_columns import user_agent_columns
 from penstock.events.validation import RawItem, Rule, canonical_json, validate
+from penstock.identity.model import Notice
 
 
 def _has_no_transaction_fields(raw: RawItem) -> Iterator[Fault]:
@@ -59,6 +65,34 @@ def tracked_event(
         {name: raw[name] for name in raw if name not in _CLOCK_FIELDS} if has_clock else raw
     )
     item = validate(raw, TrackItem, RULES, context, canonical)
+    return _new_event(item, canonical, context, user_agent, is_public, field_warnings(raw))
+
+
+def plain_tracked_event(
+    body: bytes, context: EventValidationContext, user_agent: UserAgent
+) -> NewEvent | None:
+    """Return the event in a body that is plain; None for any other body, also for one with faults.
+
+    Raises the same errors as `tracked_event` about the website.
+    """
+    if (plain := plain_text(body, TrackItem, context)) is None:
+        return None
+    item, canonical = plain
+    has_clock = item.sent_at is not None or item.clock_offset is not None
+    if has_clock or not has_only_name_for_type(item):
+        return None
+    return _new_event(item, canonical, context, user_agent, context.caller is None, ())
+
+
+def _new_event(
+    item: TrackItem,
+    canonical: bytes,
+    context: EventValidationContext,
+    user_agent: UserAgent,
+    is_public: bool,
+    warnings: tuple[Notice, ...],
+) -> NewEvent:
+    """Return the event of a valid item. canonical: its JSON, without the sender's clock."""
     website = context.find_website(item.website_id)
     assert website is not None  # `KnownWebsite` guarantees this.
     require_own_website(website, context)
@@ -93,7 +127,7 @@ def tracked_event(
         client_event_id=item.dedupe_key,
         columns=columns | user_agent_columns(user_agent, source),
         properties=item.properties or {},
-        warnings=field_warnings(raw) + text_warnings,
+        warnings=warnings + text_warnings,
         dropped_before=item.dropped_before or 0,
         is_public=is_public,
         clock=clock,

@@ -43,6 +43,17 @@ def has_name_for_type(raw: RawItem) -> Iterator[Fault]:
             yield Fault(other, "not_for_type", message)
 
 
+def has_only_name_for_type(item: TrackedItem) -> bool:
+    """Whether an item whose fields are valid obeys `has_name_for_type`."""
+    if item.type == "screenview":
+        return item.screen is not None and item.name is None
+    if item.screen is not None:
+        return False
+    if item.type == "pageview":
+        return item.name is None and (item.path is not None or item.url is not None)
+    return item.name is not None
+
+
 class ItemColumns(NamedTuple):
     """Where an item belongs.
 

@@ -152,9 +152,13 @@ class WebsiteService:
             else self._websites.load(website_id, partial(self._read_website, website_id))
         )
 
+    def find_in_memory(self, website_id: str) -> Website | None:
+        """Like `find_website`, but returns None if the website must be read. Never blocks."""
+        return self._websites.get(website_id)
+
     async def find_website_async(self, website_id: str) -> Website | None:
         """Like `find_website`, without blocking the event loop."""
-        if (website := self._websites.get(website_id)) is not None or "\x00" in website_id:
+        if (website := self.find_in_memory(website_id)) is not None or "\x00" in website_id:
             return website
         return await self._websites.fetch(website_id, partial(self._read_website, website_id))
 

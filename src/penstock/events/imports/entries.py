@@ -26,7 +26,11 @@ from penstock.events.server_events import (
     has_transaction_fields_once,
     transaction_properties,
 )
-from penstock.events.tracked_item import has_name_for_type, name_and_columns
+from penstock.events.tracked_item import (
+    has_name_for_type,
+    has_only_name_for_type,
+    name_and_columns,
+)
 from penstock.events.validation import RawItem, Rule, canonical_json, validate
 from penstock.http.bodies import parse_json
 from penstock.identity.model import Claim, Notice, StatedTraits
@@ -227,15 +231,8 @@ def _new_event(
 
 def _is_complete(item: ImportLine) -> bool:
     """Whether a line whose fields are valid obeys `_RULES`."""
-    if item.type == "pageview":
-        has_name = item.path is not None or item.url is not None
-        has_name = has_name and item.screen is None and item.name is None
-    elif item.type == "screenview":
-        has_name = item.screen is not None and item.name is None
-    else:
-        has_name = item.name is not None and item.screen is None
     return (
-        has_name
+        has_only_name_for_type(item)
         and (item.user_id is not None or (item.visitor_id is not None and not item.visitor_ids))
         and (
             _TRANSACTION_FIELDS.isdisjoint(item.properties or ())

@@ -72,13 +72,15 @@ def _note_imports(
     others: Collection[Statement],
 ) -> None:
     """Record what the claims of imports state. others: what the other claims state."""
-    stated = {
-        (claim.import_id, statement)
+    named = {  # Most lines repeat the visitor and the user of another line.
+        (claim.import_id, claim.scope_id, claim.visitor_id, claim.user_id, resolution.visitor_id)
         for claim, resolution in zip(claims, resolutions, strict=True)
-        if claim.import_id is not None
-        for statement in _statements(
-            claim.scope_id, claim.visitor_id, claim.user_id, resolution.visitor_id
-        )
+    }
+    stated = {
+        (import_id, statement)
+        for import_id, *ids in named
+        if import_id is not None
+        for statement in _statements(*ids)
         if statement not in others
     }
     new = {statement for _, statement in stated if _is_new(statement, resolver, before)}
