@@ -150,6 +150,7 @@ async def _explain_number(api: Api, contents: ContentsFilter, arguments: Argumen
     data = {
         "verdict": verdict,
         "figures": report["aggregate"],
+        "receipt": report["receipt"],
         "whatDiffers": None if step is None else await ask(DRIVERS, step=str(step)),
         "coverage": report["coverage"],
         "dataQuality": report["dataQuality"],
