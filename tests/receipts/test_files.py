@@ -138,11 +138,12 @@ def test_a_file_with_more_than_what_was_signed_is_refused(keeping, command, tmp_
     assert (code, "[2J" in output) == (0, False), output
 
 
-def test_a_file_of_another_version_is_named(keeping, services, settings):
+def test_a_file_of_another_version_is_named(keeping, services):
     keeping.keep()
-    key = ReceiptKeys(services.database, SecretBox.from_settings(settings), system_clock).current()
-    receipt = {"format": 2}
-    signature = sign(key.private, canonical_json(receipt))
+    keys = services.receipt_keys
+    key = keys.current()
+    receipt = {"format": 99}
+    signature = keys.sign(key, canonical_json(receipt))
     head = {"algorithm": "Ed25519", "keyId": key.id}
     file = {**head, "receipt": receipt, "signature": signature}
     answer = keeping.client.post("/api/receipts/open", json=file)

@@ -1,9 +1,13 @@
 """Keeping a number, and opening its receipt when nothing or something has changed."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from threading import Barrier, BrokenBarrierError
 
 import pytest
 
+from penstock.receipts.signatures import new_key_pair
 from tests.answers import body_of, faults, problem
 from tests.cases import cases
 from tests.funnels.scenario import DAY_S, where
@@ -70,6 +74,29 @@ def test_late_events_are_named_and_the_recount_is_equal(keeping, scene, clock):
     assert "2 events of " in sentence
     assert " arrived after it (received on " in sentence
     assert sentence.endswith(": 60.0% becomes 65.0%; without what came later it is 60.0% again.")
+
+
+@pytest.mark.every_database
+def test_two_nodes_that_need_the_first_key_make_one(services, monkeypatch):
+    keys, barrier = services.receipt_keys, Barrier(2)
+
+    def new_pair():
+        with suppress(BrokenBarrierError):  # the other node waits for this one
+            barrier.wait(1)
+        return new_key_pair()
+
+    monkeypatch.setattr("penstock.receipts.keys.new_key_pair", new_pair)
+    with ThreadPoolExecutor(2) as nodes:
+        ids = {future.result().id for future in [nodes.submit(keys.current) for _ in range(2)]}
+    assert ids == {key.id for key in keys.all()}
+    assert len(ids) == 1
+
+
+def test_public_keys_are_listed_without_opening_the_private_ones(keeping, services, monkeypatch):
+    receipt = keeping.keep()
+    monkeypatch.setattr(services.receipt_keys, "_box", None)
+    listed = body_of(keeping.client.get("/.well-known/penstock-receipt-keys.json"))
+    assert [key["keyId"] for key in listed["keys"]] == [receipt["keyId"]]
 
 
 def test_viewers_open_receipts_and_neither_make_nor_revoke_them(workspace, keeping):

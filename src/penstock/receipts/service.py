@@ -56,7 +56,7 @@ from penstock.receipts.changes import (
     visitor_changes,
     website_changes,
 )
-from penstock.receipts.keys import ReceiptKeys, SigningKey
+from penstock.receipts.keys import ReceiptKey, ReceiptKeys
 from penstock.receipts.model import FORMAT, MAX_RECEIPTS
 from penstock.receipts.schema import (
     ChangeKind,
@@ -80,7 +80,6 @@ from penstock.receipts.signatures import (
     NotVerified,
     canonical_json,
     is_signed,
-    sign,
     verified_receipt,
 )
 from penstock.receipts.sums import figures_of, known_at, plan_of, read_sums, uses_of
@@ -171,7 +170,7 @@ class ReceiptService:
             unit=definition.unit_word,
             figures=figures_of(context, definition, report.aggregate),
             notes=report.coverage.notes,
-            sums=read_sums(self._runner, context, key.hash_key(receipt_id)),
+            sums=read_sums(self._runner, context, self._keys.hash_key(key, receipt_id)),
         )
         text = canonical_json(document.model_dump(mode="json"))
         columns = {
@@ -183,7 +182,7 @@ class ReceiptService:
             "created_by": actor.name,
             "document": text,
             "key_id": key.id,
-            "signature": sign(key.private or "", text),
+            "signature": self._keys.sign(key, text),
         }
         with self._database.write() as db:
             check_number(
@@ -282,7 +281,7 @@ class ReceiptService:
         workspace_id: WorkspaceId,
         document: ReceiptDocument,
         record: ReceiptRecord,
-        key: SigningKey,
+        key: ReceiptKey,
         noticed: Sequence[ReceiptChangeRecord] = (),
     ) -> OpenedReceiptRecord:
         """noticed: changes that were noticed before."""
@@ -299,7 +298,8 @@ class ReceiptService:
         own_ids = {each.id for each in document.websites}
         website_ids = tuple(each for each in current if each in own_ids)
         now, then = (each.with_params(website_ids=website_ids) for each in (now, then))
-        stored, counted = self._read_sums(then, sums, known, key.hash_key(document.id))
+        hash_key = self._keys.hash_key(key, document.id)
+        stored, counted = self._read_sums(then, sums, known, hash_key)
         _, definition = self._funnels.definition_at(workspace_id, funnel_id, now.revision)
         uses = self._uses(now)
         arrived = self._runner.fetch_events(now, arrivals(plan_of(now), known)).rows
@@ -366,7 +366,7 @@ class ReceiptService:
         is_same = again.merges == sums.merges and again.traits == sums.traits
         return (again, other) if is_same else (stored, counted)
 
-    def _key(self, key_id: str) -> SigningKey:
+    def _key(self, key_id: str) -> ReceiptKey:
         key = self._keys.find(key_id)
         if key is None:
             raise Conflict(
