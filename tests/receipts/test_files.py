@@ -48,7 +48,7 @@ def saved(path, content):
 
 
 def test_a_file_is_verified_without_the_service(keeping, workspace, command, tmp_path):
-    receipt = keeping.keep(name="Ünits")
+    receipt = keeping.keep(name="Ünits", breakdown="plan")
     path = saved(tmp_path / "receipt.json", keeping.file(receipt))
     listed = body_of(new_browser(workspace).get(KEYS))  # without an account
     [key] = listed["keys"]
@@ -58,6 +58,8 @@ def test_a_file_is_verified_without_the_service(keeping, workspace, command, tmp
         assert code == 0, output
         assert f"The receipt {receipt['id']} is genuine: its signature fits the key." in output
         assert "Ünits: 60.0% of 20 settled visitors completed" in output
+        assert "Steps: A 20 (100.0%), B 12 (60.0%)" in output
+        assert "Cohorts: the figures of 2, whose values only the service can show" in output
         assert receipt["url"] in output
 
 
