@@ -6,7 +6,7 @@ Run it by hand with the last commit that made this form, and with another versio
     cd ../penstock-form-1 && sed -i 's/0.3.0/0.3.1.dev1/' src/penstock/__init__.py && cd -
     PYTHONPATH=../penstock-form-1/src .venv/bin/python -m tests.receipts.build_form_1
 
-The archive contains `data/` (both stores after an orderly stop) and `kept.json`: an API key, the
+The archive contains `data/` (both stores after an orderly stop) and `earlier.json`: an API key, the
 website, the file of the receipt, and the public keys.
 """
 
@@ -57,12 +57,12 @@ def build() -> None:
         file = client.get(f"/api/receipts/{receipt['id']}/file").raise_for_status().json()
         keys = client.get("/.well-known/penstock-receipt-keys.json").raise_for_status().json()
         assert service.stop() == 0
-    kept = {"key": key, "websiteId": website, "file": file, "keys": keys}
-    (folder / "kept.json").write_text(json.dumps(kept, indent=1, sort_keys=True))
+    earlier = {"key": key, "websiteId": website, "file": file, "keys": keys}
+    (folder / "earlier.json").write_text(json.dumps(earlier, indent=1, sort_keys=True))
     (folder / "data" / "penstock.lock").unlink()
     ARCHIVE.parent.mkdir(exist_ok=True)
     with tarfile.open(ARCHIVE, "w:gz") as archive:
-        for name in ("data", "kept.json"):
+        for name in ("data", "earlier.json"):
             archive.add(folder / name, name, filter=anonymous)
     shutil.rmtree(folder)
     print(f"{ARCHIVE.name}: {ARCHIVE.stat().st_size:,} bytes")

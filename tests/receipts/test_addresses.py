@@ -58,10 +58,10 @@ def test_the_results_and_what_an_assistant_answers_have_the_address(keeping, wir
     receipt = keeping.keep()
     assert body_of(keeping.client.get(path, params=keeping.period))["receipt"] == receipt["url"]
     assistant = connected(wire, workspace.client.headers["Authorization"])
-    asked = {"funnelId": keeping.funnel, **keeping.period}
-    answer = assistant.call("ask_funnel", question="results", **asked)
+    question = {"funnelId": keeping.funnel, **keeping.period}
+    answer = assistant.call("ask_funnel", question="results", **question)
     assert answer["data"]["receipt"] == receipt["url"]
-    assert assistant.call("explain_number", **asked)["data"]["receipt"] == receipt["url"]
+    assert assistant.call("explain_number", **question)["data"]["receipt"] == receipt["url"]
 
 
 def test_a_shared_report_has_the_address_of_the_earlier_period_and_its_picture_has_both(

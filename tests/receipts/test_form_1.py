@@ -24,14 +24,14 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def kept(folder: Path) -> Any:
+def earlier(folder: Path) -> Any:
     """What the earlier version returned: a key, the file of the receipt and the public keys."""
-    return json.loads((folder / "kept.json").read_text())
+    return json.loads((folder / "earlier.json").read_text())
 
 
 @pytest.mark.slow("runs a command")
-def test_its_file_is_verified(folder: Path, kept: Any) -> None:
-    for name, content in (("receipt.json", kept["file"]), ("keys.json", kept["keys"])):
+def test_its_file_is_verified(folder: Path, earlier: Any) -> None:
+    for name, content in (("receipt.json", earlier["file"]), ("keys.json", earlier["keys"])):
         (folder / name).write_text(json.dumps(content))
     receipt, keys = folder / "receipt.json", folder / "keys.json"
     output = output_of(penstock("check-receipt", str(receipt), "--key", str(keys)))
@@ -41,12 +41,12 @@ def test_its_file_is_verified(folder: Path, kept: Any) -> None:
 
 
 @pytest.mark.slow("upgrades both stores")
-def test_it_is_recounted_after_the_upgrade(folder: Path, kept: Any) -> None:
-    data, file = folder / "data", kept["file"]
+def test_it_is_recounted_after_the_upgrade(folder: Path, earlier: Any) -> None:
+    data, file = folder / "data", earlier["file"]
     output_of(penstock("migrate", "--data", str(data)))
     with Served(data) as service:
         client = service.client
-        client.headers["Authorization"] = f"Bearer {kept['key']}"
+        client.headers["Authorization"] = f"Bearer {earlier['key']}"
         path = f"/api/receipts/{file['receipt']['id']}"
         assert body_of(client.get(f"{path}/file")) == file
         opened = body_of(client.get(path))
@@ -54,7 +54,7 @@ def test_it_is_recounted_after_the_upgrade(folder: Path, kept: Any) -> None:
         assert kinds(opened) == ["version"]
         assert f"({VERSION}, now {__version__})" in opened["sentences"][1]
         assert opened["receipt"]["figures"] == file["receipt"]["figures"]
-        late = {"events": [event(kept["websiteId"], 4, 2)]}  # visitor-4 lacked the last step
+        late = {"events": [event(earlier["websiteId"], 4, 2)]}  # visitor-4 lacked the last step
         body_of(client.post("/api/v1/events/batch", json=late), 202)
         opened = body_of(client.get(path))
         assert kinds(opened) == ["late", "version"]

@@ -144,7 +144,7 @@ async def _explain_number(api: Api, contents: ContentsFilter, arguments: Argumen
     async def ask(row: FunnelQuestion[Any, Any], **more: str) -> Json:
         return await api.get(_question_path(funnel_id, row), _fields(row.query, sent) | more)
 
-    verdict = await ask(VERDICT)
+    verdict = await ask(VERDICT, forecast=sent.get("forecast", "true"))
     report = await ask(RESULTS, pageSize="1")
     step = verdict["largestLoss"]
     data = {

@@ -122,7 +122,7 @@ def _cohort_rows(
         values = next((each.values for each in cohorts[1:] if each is not None), MISSING)
         yield (
             None if values is MISSING else ", ".join(map(value_words, values.values())),
-            [each and _shown(each) for each in cohorts],
+            [None if each is None else _shown(each) for each in cohorts],
         )
 
 
