@@ -192,7 +192,7 @@ async def _save(api: Api, _: ContentsFilter, arguments: Arguments) -> ToolResult
             "and save it with the draft's name.",
             code="other_draft",
         )
-    funnel = await api.post("/api/funnels", definition)
+    funnel = await api.post("/api/funnels", definition, {"draft": arguments["draft"]})
     return ToolResult(funnel, funnel_page(funnel["id"]), is_filtered=False)
 
 
@@ -300,8 +300,8 @@ TOOLS: tuple[Tool, ...] = (
     Tool(
         "save_funnel",
         "Save a drafted funnel",
-        "Saves a funnel that draft_funnel has checked, after the user has agreed. Needs an API key "
-        "with the scope manage.",
+        "Saves a funnel that draft_funnel has checked, after the user has agreed. Safe to repeat: "
+        "a draft becomes one funnel. Needs an API key with the scope manage.",
         schema_of(
             {
                 "draft": {"type": "string", "description": "Name from draft_funnel."},
