@@ -82,7 +82,9 @@ def test_the_page_of_a_receipt_shows_its_cohorts_with_the_values_that_are_stored
         answer = workspace.browser.get(f"/receipts/{receipt['id']}", headers=headers)
         return " ".join(findall(r">\s*([^<>]*[^<>\s])\s*<", answer.text))
 
-    assert "pro 60.0% 6 of 10 55.6% 5 of 9" in page()
+    text = page()
+    assert "pro 60.0% 6 of 10 55.6% 5 of 9" in text
+    assert "B 12 60.0% 11 57.9%" in text
     for number in range(3, 20, 2):
         scene.delete(visitorId=f"visitor-{number}")
     text = page()
