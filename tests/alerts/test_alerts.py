@@ -225,6 +225,33 @@ def test_each_channel_gets_the_message(
     assert "12.5%" in mails.text()
 
 
+def test_messages_have_the_address_of_the_receipt_of_their_number(
+    shop: Shop, url: str, received: Received, mails: MailServer
+) -> None:
+    shop.check_out(-18, 35, 0, 5)
+    session = body_of(shop.tenant.browser.get("/api/auth/session"))
+    day = {"startAt": iso(shop.today_ms - 86_400_000), "endAt": iso(shop.today_ms)}
+    form = {"funnelId": shop.funnel_id, "parameters": day}
+    receipt = shop.post("/api/receipts", form, 201)["url"]
+    channels: list[Json] = [
+        {"kind": "webhook", "url": url},
+        {"kind": "chat", "url": url},
+        {"kind": "email", "userId": session["user"]["id"]},
+    ]
+    alert = shop.alert(shop.rate("below", 0.3), channels)
+    other = shop.alert(shop.rate("below", 0.3, window="12h"), channels[:1], name="Other")
+    shop.check()
+    [message] = shop.delivered(alert)
+    assert message["figures"]["receipt"] == receipt
+    assert shop.delivered(other)[0]["figures"]["receipt"] is None
+    assert f"Receipt: {receipt}" in mails.text()
+    bodies = received(3)
+    [chat] = [body for body in bodies if "text" in body]
+    assert chat["text"].endswith(f"\nReceipt: {receipt}")
+    assert chat["content"].endswith(f"\nReceipt: <{receipt}>")
+    assert [body["figures"]["receipt"] for body in bodies if "figures" in body] == [receipt, None]
+
+
 def test_a_channel_that_fails_is_retried_and_delays_no_other(
     shop: Shop, url: str, receiver: Sink
 ) -> None:

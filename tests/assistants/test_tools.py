@@ -294,6 +294,8 @@ def test_a_draft_is_saved_only_by_a_second_call_that_names_it(
     assert names() == []
     saved = assistant.call("save_funnel", draft=draft, definition=DEFINITION)
     assert names() == ["Draft"]
+    assert assistant.call("save_funnel", draft=draft, definition=DEFINITION) == saved
+    assert names() == ["Draft"], "a repeat returns the funnel of the first call"
     assert saved["open"].endswith(f"/funnels/{saved['data']['id']}")
 
 

@@ -1,5 +1,6 @@
 """The service's forecasts over HTTP, compared with those of the reference."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from time import sleep
@@ -16,7 +17,8 @@ from tests.funnels import seed
 from tests.funnels.forecast_sets import DAYS, NOW_MS, SETS, ForecastSet, Step, event, funnel
 from tests.funnels.reference import Event, History
 from tests.funnels.reference.forecast import DAY_MS, Forecaster
-from tests.funnels.scenario import HOUR_S, Json, Scene
+from tests.funnels.scenario import HOUR_S, Json, Scene, where
+from tests.records import create
 
 BY_NAME = {each.name: each for each in SETS}
 TO_ROUNDING = 1e-4
@@ -65,6 +67,9 @@ def assert_equal(forecast: Json, expected: Json | None, within: float = TO_ROUND
     assert forecast["replays"] == pytest.approx(expected["replays"], abs=400 * within)
     assert forecast["meanError"] == pytest.approx(expected["meanError"], abs=100 * within)
     assert forecast["heldShare"] == pytest.approx(expected["heldShare"], abs=10 * within)
+    assert forecast["inside"] / forecast["intervals"] == pytest.approx(
+        forecast["heldShare"], abs=1e-4
+    )
 
 
 @pytest.mark.slow("the reference replays a set in plain Python")
@@ -193,6 +198,67 @@ def test_earlier_forecasts_stand_beside_what_came_of_them(
     report = scene.results(funnel_id, **parameters(example))
     for name in ("meanError", "heldShare"):
         assert record[name] == report["forecast"][name]
+
+
+def test_others_than_the_largest_cohorts_and_the_last_buckets_are_left_out(
+    scene: Scene, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.funnels.forecasts.making.MAX_COHORTS", 1)
+    monkeypatch.setattr("penstock.funnels.forecasts.making.MAX_BUCKETS", 1)
+    example = BY_NAME["two populations"]
+    funnel_id = saved(scene, warehouse, example)
+    first, second = scene.results(funnel_id, **parameters(example))["cohorts"]["data"]
+    assert first["forecast"]["rate"]
+    assert second["forecast"] == {"reason": "left_out"}
+    page = scene.tenant.browser.get(
+        f"/funnels/{funnel_id}",
+        params={**parameters(example), "show": "cohorts"},
+        headers={"HX-Request": "true", "HX-Target": "detail"},
+    ).text
+    assert "Only the 20 cohorts with most" in " ".join(page.split())
+    start_ms = example.now_ms - 9 * DAY_MS
+    period = parameters(example, startAt=start_ms, interval="day")
+    *_, third, second, _ = scene.report(funnel_id, "trend", **period)["data"]
+    for bucket in (third, second):
+        assert bucket["forecast"] in (None, {"reason": "left_out"})
+    assert second["forecast"]
+
+
+def test_the_verdict_says_where_the_rate_will_settle(scene: Scene, warehouse: Warehouse) -> None:
+    example = BY_NAME["few units"]
+    funnel_id = saved(scene, warehouse, example)
+    query = parameters(example)
+    forecast = scene.results(funnel_id, **query)["forecast"]
+    sentences = [each["text"] for each in scene.report(funnel_id, "verdict", **query)["sentences"]]
+    [settles] = [text for text in sentences if "settle" in text]
+    assert settles.startswith("The rate will settle at about ")
+    assert f"{forecast['inside']} of {forecast['intervals']} inside their interval." in settles
+    del query["forecast"]
+    without = [each["text"] for each in scene.report(funnel_id, "verdict", **query)["sentences"]]
+    assert without == [text for text in sentences if text != settles]
+
+
+def test_another_definition_of_a_rule_is_another_question(
+    scene: Scene, warehouse: Warehouse
+) -> None:
+    example = BY_NAME["two populations"]
+    funnel_id = saved(scene, warehouse, example)
+
+    def of_kind(device: str) -> Json:
+        return {"type": "Event", "value": "A", "filters": [where("device", "equals", device)]}
+
+    rules = scene.funnel(of_kind("phone"), "B", name="Rule")
+    rule = {"name": "Of a kind", "kind": "rule", "funnelId": rules, "parameters": {"step": "1"}}
+    cohort = create(scene.client, "/api/cohorts", rule)["id"]
+    query = parameters(example, filters=json.dumps([where("$cohort", "equals", cohort)]))
+    phones = scene.results(funnel_id, **query)["forecast"]
+    definition = scene.definition(rules) | {
+        "steps": [of_kind("desktop"), {"type": "Event", "value": "B"}]
+    }
+    scene.client.put(f"/api/funnels/{rules}", json=definition).raise_for_status()
+    desktops = scene.results(funnel_id, **query)["forecast"]
+    assert desktops["history"]["units"] != phones["history"]["units"]
+    assert scene.results(funnel_id, **query)["forecast"] == desktops
 
 
 @pytest.mark.slow("replays two cohorts for three questions")

@@ -54,6 +54,26 @@ def test_names_of_funnels_need_not_be_unique(client: httpx.Client) -> None:
     assert save(client)["id"] != save(client)["id"]
 
 
+@pytest.mark.every_database
+def test_a_request_with_a_draft_is_safe_to_repeat(
+    client: httpx.Client, other_workspace: Tenant
+) -> None:
+    def post(browser: httpx.Client, draft: str = "first", **changes: Any) -> str:
+        body = {**FUNNEL, **changes}
+        answer = browser.post("/api/funnels", params={"draft": draft}, json=body)
+        assert answer.status_code == 201, answer.text
+        funnel_id: str = answer.json()["id"]
+        return funnel_id
+
+    with ThreadPoolExecutor(4) as pool:
+        [funnel_id] = set(pool.map(lambda _: post(client), range(8)))
+    changed = {"name": "Renamed", "steps": STEPS}
+    client.put(f"/api/funnels/{funnel_id}", json=changed).raise_for_status()
+    assert post(client) == funnel_id
+    others = {post(client, "second"), post(client, folder="Shop"), post(other_workspace.client)}
+    assert len(others | {funnel_id}) == 4
+
+
 def test_the_revision_rises_with_each_change_of_the_definition(
     client: httpx.Client, clock: ShiftedClock
 ) -> None:

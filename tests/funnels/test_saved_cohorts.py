@@ -235,6 +235,14 @@ def test_a_rule_does_not_depend_on_another_cohort(scene: Scene, funnel_id: str) 
     assert visitors(scene, nested["id"]) == ["bob", "cid"]
 
 
+def test_a_rule_does_not_depend_on_the_count_of_another_tool(scene: Scene, funnel_id: str) -> None:
+    """Its reason could name no unit later, which is an error for a list of units."""
+    parameters = {"countLike": "mixpanel", "differs": "true"}
+    answer = post(scene, funnel_id, kind="rule", name="differs", parameters=parameters)
+    assert faults(answer) == ["parameters.differs not_for_type"]
+    save(scene, funnel_id, name="differs", parameters=parameters)
+
+
 # -- Filters -------------------------------------------------------------------------------------
 
 

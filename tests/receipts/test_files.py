@@ -48,7 +48,7 @@ def saved(path, content):
 
 
 def test_a_file_is_verified_without_the_service(keeping, workspace, command, tmp_path):
-    receipt = keeping.keep(name="Ünits")
+    receipt = keeping.keep(name="Ünits", breakdown="plan")
     path = saved(tmp_path / "receipt.json", keeping.file(receipt))
     listed = body_of(new_browser(workspace).get(KEYS))  # without an account
     [key] = listed["keys"]
@@ -58,6 +58,8 @@ def test_a_file_is_verified_without_the_service(keeping, workspace, command, tmp
         assert code == 0, output
         assert f"The receipt {receipt['id']} is genuine: its signature fits the key." in output
         assert "Ünits: 60.0% of 20 settled visitors completed" in output
+        assert "Steps: A 20 (100.0%), B 12 (60.0%)" in output
+        assert "Cohorts: the figures of 2, whose values only the service can show" in output
         assert receipt["url"] in output
 
 
@@ -138,11 +140,12 @@ def test_a_file_with_more_than_what_was_signed_is_refused(keeping, command, tmp_
     assert (code, "[2J" in output) == (0, False), output
 
 
-def test_a_file_of_another_version_is_named(keeping, services, settings):
+def test_a_file_of_another_version_is_named(keeping, services):
     keeping.keep()
-    key = ReceiptKeys(services.database, SecretBox.from_settings(settings), system_clock).current()
-    receipt = {"format": 2}
-    signature = sign(key.private, canonical_json(receipt))
+    keys = services.receipt_keys
+    key = keys.current()
+    receipt = {"format": 99}
+    signature = keys.sign(key, canonical_json(receipt))
     head = {"algorithm": "Ed25519", "keyId": key.id}
     file = {**head, "receipt": receipt, "signature": signature}
     answer = keeping.client.post("/api/receipts/open", json=file)

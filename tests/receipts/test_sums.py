@@ -39,7 +39,8 @@ def test_the_sums_are_those_of_a_second_program(keeping, scene, services, wareho
     scene.server_event(60, "C", visitorId="visitor-1", userId="ünï", properties={"ö": [1.5, None]})
     scene.track([scene.pageview(120, "/a?b=c", "visitor-2", title="T")])
     file = keeping.file(keeping.keep())
-    key = services.receipt_keys.find(file["keyId"]).hash_key(file["receipt"]["id"])
+    keys = services.receipt_keys
+    key = keys.hash_key(keys.find(file["keyId"]), file["receipt"]["id"])
     listed = {
         parse_time(f"{each['day']}T00:00:00Z") // 86_400_000: (each["number"], int(each["sum"], 16))
         for each in file["receipt"]["sums"]["events"]

@@ -18,7 +18,7 @@ DAYS = 60
 WEEK = "?period=7d&timezone=UTC"
 SETTLES = re.compile(
     r"Will settle at about [\d.]+% \( ?[\d.]+ to [\d.]+ ?\) \d+ earlier forecasts were "
-    r"[\d.]+ points? off on average, \d+% inside their interval\."
+    r"[\d.]+ points? off on average, \d+ of \d+ inside their interval\."
 )
 
 
@@ -120,7 +120,7 @@ def a_tab_shows_how_earlier_forecasts_did(workspace, funnel):
     text = text_of(workspace, f"{path}&show=forecasts", "detail")
     row = r"\d+ \w+ 2026 [\d.]+% [\d.]+% to [\d.]+% [\d.]+% [\d.]+ points (Inside|Outside)"
     assert len(re.findall(row, text)) > 10
-    assert re.search(r"points off on average; [\d.]+% of those with an interval settled", text)
+    assert re.search(r"points off on average, \d+ of \d+ inside their interval\.", text)
 
 
 def a_period_without_open_units_has_no_forecast(workspace, funnel):

@@ -8,6 +8,8 @@ from jinja2 import Environment, nodes
 
 import penstock.web
 from penstock.app import build_routes
+from penstock.metadb.named import add_named
+from penstock.metadb.tables import funnels
 from penstock.web.nav import NAV
 from tests.cases import cases
 from tests.records import create, event_steps, new_website, send_file
@@ -291,3 +293,17 @@ def test_no_part_needs_what_its_template_defines_outside_the_block():
             if block.name not in WHOLE_PAGES and (lost := used & outer - inner):
                 missing.append((file.name, block.name, lost))
     assert missing == []
+
+
+def test_a_choice_of_a_funnel_has_all_funnels(workspace, services):
+    with services.database.write() as db:
+        row = {"definition": {}, "revision": 1, "created_at": 1, "updated_at": 1}
+        for number in range(120):
+            own = {"id": f"fun_{number}", "name": f"Funnel {number:03}"}
+            add_named(db, funnels, workspace.id, {**row, **own})
+    sharing = {"sharedContents": "units"}  # for webhooks
+    workspace.browser.patch("/api/settings/workspace", json=sharing).raise_for_status()
+    for path in ("/settings/webhooks/new", "/alerts/new", "/attribution"):
+        names = re.findall(r"Funnel \d{3}", workspace.browser.get(path).text)
+        assert names == sorted(names), path
+        assert len(set(names)) == 120, path

@@ -69,8 +69,8 @@ def test_the_list_and_the_page_show_state_messages_and_deliveries(
         path = f"{ALL}/{hook_id}"
         assert "No deliveries yet" in text_of(workspace, path)
         workspace.browser.post(f"/api/webhooks/{hook_id}/test").raise_for_status()
-    listed = text_of(workspace, ALL, "list")
-    assert "Reminders Checkout Entered, Expiring Active 0 503" in listed
+    expected = "Reminders Checkout Entered, Expiring Active 0 503"
+    eventually(lambda: expected in text_of(workspace, ALL, "list"))  # its outcomes are stored
     shown = text_of(workspace, path, "webhook")
     assert "Entered, Expiring ( 600 before the window ends)" in shown
     assert inbox.url in html_of(workspace, path, "state").replace("<wbr>", "")

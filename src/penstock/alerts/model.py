@@ -103,6 +103,12 @@ class Message:
     corrects: str | None = None
     stated: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
+    @property
+    def receipt(self) -> str | None:
+        """Address of the receipt of the rate; None without one."""
+        address: str | None = self.figures.get("receipt")
+        return address
+
     def for_sharing(self, properties: Collection[str]) -> "Message":
         """Return the message without lines that state values of other properties."""
         lines = (line for line in self.lines if {*properties}.issuperset(self.stated.get(line, ())))

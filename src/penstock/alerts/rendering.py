@@ -19,7 +19,13 @@ def as_mail(message: Message, to: str) -> Mail:
     """Return the message as an email with a text and a page."""
     is_rate = message.figures.get("condition", ConditionKind.RATE) == ConditionKind.RATE
     link_text = "Open the report" if is_rate else "Open the dashboard"
-    section = MailSection(message.subject, message.lines, link=message.link, link_text=link_text)
+    section = MailSection(
+        message.subject,
+        message.lines,
+        link=message.link,
+        link_text=link_text,
+        receipt=message.receipt,
+    )
     footer = ["An alert of a Penstock workspace sends its messages to this address."]
     return compose_mail(to, message.subject, [section], footer=footer)
 
@@ -46,9 +52,13 @@ def as_chat(message: Message) -> bytes:
     people. If the message is too long, its last sentences are left out, but never the link.
     """
     slack = _chat_text(
-        message, lambda text: text.translate(_SLACK_ENTITIES), message.link.replace("&", "&amp;")
+        message,
+        lambda text: text.translate(_SLACK_ENTITIES),
+        lambda link: link.replace("&", "&amp;"),
     )
-    discord = _chat_text(message, lambda text: text.translate(_DISCORD_MARKUP), f"<{message.link}>")
+    discord = _chat_text(
+        message, lambda text: text.translate(_DISCORD_MARKUP), lambda link: f"<{link}>"
+    )
     return msgspec.json.encode(
         {
             "text": slack,
@@ -60,16 +70,21 @@ def as_chat(message: Message) -> bytes:
     )
 
 
-def _chat_text(message: Message, escape: Callable[[str], str], link: str) -> str:
-    """Return the lines that fit, and the link. escape: neutralises the program's markup."""
-    shown, room = [], _MAX_CHAT_UNITS - _utf16_units(link)
+def _chat_text(
+    message: Message, escape: Callable[[str], str], as_link: Callable[[str], str]
+) -> str:
+    """Return the lines that fit, and the links. escape: neutralises the program's markup."""
+    links = as_link(message.link)
+    if message.receipt is not None:
+        links += f"\nReceipt: {as_link(message.receipt)}"
+    shown, room = [], _MAX_CHAT_UNITS - _utf16_units(links)
     for line in (message.subject, *message.lines):
         text = escape(plain_sentence(line))
         room -= _utf16_units(text) + 1
         if room < 0:
             break
         shown.append(text)
-    return "\n".join([*shown, link])
+    return "\n".join([*shown, links])
 
 
 def _utf16_units(text: str) -> int:

@@ -23,7 +23,9 @@ from penstock.funnels.definitions.ad_hoc import describe_window
 from penstock.funnels.forecasts.schema import ForecastRecord
 from penstock.funnels.hidden_values import hide_in_sentences
 from penstock.funnels.pipeline import FunnelQueryRunner
+from penstock.funnels.queries.schema import PeriodQuery
 from penstock.funnels.questions import VERDICT
+from penstock.funnels.results.schema import ResultsQuery
 from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.shown_forecasts import ShownForecast, shown_forecast
 from penstock.funnels.verdicts import VerdictQuery
@@ -71,6 +73,8 @@ class MessageWriter:
             explained = self._verdict_lines(alert, condition, figures)
             lines += explained
         subject = _SUBJECTS.get(kind) or _short(condition, figures)
+        if condition.kind is ConditionKind.RATE:
+            figures = {**figures, "receipt": self._receipt(alert, condition, figures)}
         if kind is MessageKind.TEST:
             lines.insert(0, "This is a test message.")
         return Message(
@@ -103,6 +107,28 @@ class MessageWriter:
         return parameters | {
             name: figures[figure] for name, figure in period.items() if figure in figures
         }
+
+    def _question(
+        self, query: type[PeriodQuery], condition: ConditionIn, figures: Mapping[str, Any]
+    ) -> dict[str, str]:
+        """Return the parameters of the report that a question has."""
+        known = {to_camel(name) for name in query.model_fields}
+        selected = self._report_parameters(condition, figures).items()
+        return {name: value for name, value in selected if name in known}
+
+    def _receipt(
+        self, alert: Alert, condition: ConditionIn, figures: Mapping[str, Any]
+    ) -> str | None:
+        """Return the address of the newest receipt of the report; None without one."""
+        if "startAt" not in figures:
+            return None
+        with suppress(PenstockError):  # The rate is more important than its receipt.
+            query = ResultsQuery.model_validate(self._question(ResultsQuery, condition, figures))
+            context = self._runner.prepare_saved(
+                alert.workspace_id, condition.funnel_id or "", query
+            )
+            return self._runner.receipt(context)
+        return None
 
     def _lines(
         self, alert: Alert, condition: ConditionIn, figures: Mapping[str, Any], kind: MessageKind
@@ -177,9 +203,7 @@ class MessageWriter:
         the properties whose values they state. It leaves out the rate without a change, which
         stands above them.
         """
-        known = {to_camel(name) for name in VerdictQuery.model_fields}
-        selected = self._report_parameters(condition, figures).items()
-        parameters = {name: value for name, value in selected if name in known}
+        parameters = self._question(VerdictQuery, condition, figures)
         zone = ZoneInfo(condition.parameters.get("timezone", "UTC"))
         start, end = (local_time(parse_time(figures[name]), zone) for name in ("startAt", "endAt"))
         start_ms, end_ms = period_from(start - timedelta(days=7), end - start, zone)

@@ -44,8 +44,8 @@ class Api:
     async def get(self, path: str, parameters: Mapping[str, str]) -> Json:
         return await self._send("GET", path, urlencode(parameters))
 
-    async def post(self, path: str, body: Any) -> Json:
-        return await self._send("POST", path, "", to_json(body))
+    async def post(self, path: str, body: Any, parameters: Mapping[str, str] = {}) -> Json:
+        return await self._send("POST", path, urlencode(parameters), to_json(body))
 
     async def _send(self, method: str, path: str, query: str, body: bytes = b"") -> Json:
         outer: Any = self.request.scope

@@ -144,12 +144,13 @@ async def _explain_number(api: Api, contents: ContentsFilter, arguments: Argumen
     async def ask(row: FunnelQuestion[Any, Any], **more: str) -> Json:
         return await api.get(_question_path(funnel_id, row), _fields(row.query, sent) | more)
 
-    verdict = await ask(VERDICT)
+    verdict = await ask(VERDICT, forecast=sent.get("forecast", "true"))
     report = await ask(RESULTS, pageSize="1")
     step = verdict["largestLoss"]
     data = {
         "verdict": verdict,
         "figures": report["aggregate"],
+        "receipt": report["receipt"],
         "whatDiffers": None if step is None else await ask(DRIVERS, step=str(step)),
         "coverage": report["coverage"],
         "dataQuality": report["dataQuality"],
@@ -191,7 +192,7 @@ async def _save(api: Api, _: ContentsFilter, arguments: Arguments) -> ToolResult
             "and save it with the draft's name.",
             code="other_draft",
         )
-    funnel = await api.post("/api/funnels", definition)
+    funnel = await api.post("/api/funnels", definition, {"draft": arguments["draft"]})
     return ToolResult(funnel, funnel_page(funnel["id"]), is_filtered=False)
 
 
@@ -299,8 +300,8 @@ TOOLS: tuple[Tool, ...] = (
     Tool(
         "save_funnel",
         "Save a drafted funnel",
-        "Saves a funnel that draft_funnel has checked, after the user has agreed. Needs an API key "
-        "with the scope manage.",
+        "Saves a funnel that draft_funnel has checked, after the user has agreed. Safe to repeat: "
+        "a draft becomes one funnel. Needs an API key with the scope manage.",
         schema_of(
             {
                 "draft": {"type": "string", "description": "Name from draft_funnel."},

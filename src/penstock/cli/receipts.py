@@ -26,11 +26,11 @@ def check_receipt(
     ],
 ) -> None:
     """Verify the file of a receipt, without the service that made it."""
-    from pydantic import ValidationError
+    from pydantic import MISSING, ValidationError
 
     from penstock.base.clock import parse_time
     from penstock.base.wording import utc_time
-    from penstock.receipts.changes import rate_words
+    from penstock.receipts.changes import rate_words, step_words
     from penstock.receipts.schema import ReceiptDocument
     from penstock.receipts.signatures import (
         OF_OTHER_VERSION,
@@ -57,6 +57,10 @@ def check_receipt(
         print("Period:  all time")
     else:
         print(f"Period:  {' until before '.join(utc_time(parse_time(at)) for at in (start, end))}")
+    print(f"Steps:   {step_words(receipt.figures)}")
+    cohorts = receipt.figures.cohorts
+    if cohorts is not MISSING and cohorts:
+        print(f"Cohorts: the figures of {len(cohorts)}, whose values only the service can show")
     print(f"Address: {receipt.url}")
 
 

@@ -18,7 +18,7 @@ from dataclasses import replace
 from functools import cache, partial
 from hashlib import sha256
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import structlog
 
@@ -75,9 +75,19 @@ takes one to two kilobytes.
 
 T = TypeVar("T")
 
-ReadMembers = Callable[[WorkspaceId, str], Sequence[int]]
-"""Returns the keys of the visitors of a saved cohort. Raises `NotFound` if there is no such cohort,
-and `Malformed` if it cannot be evaluated.
+
+class CohortMembers(NamedTuple):
+    """The visitors of a saved cohort. keys: their keys. rules: hash of the definition that selects
+    them; empty for a list.
+    """
+
+    keys: Sequence[int]
+    rules: str = ""
+
+
+ReadMembers = Callable[[WorkspaceId, str], CohortMembers]
+"""Returns the visitors of a saved cohort. Raises `NotFound` if there is no such cohort, and
+`Malformed` if it cannot be evaluated.
 """
 
 ReadLostEvents = Callable[[Collection[WebsiteId], int | None, int | None], int]
@@ -193,9 +203,10 @@ class FunnelQueryRunner:
             raise unfit_parameters({"asOf": "Must not be in the future."})
         if only_cached and funnel.definition.read_cohorts:
             raise NotCached  # Members must be read or, for rules, counted.
+        cohorts = self._read_cohorts(workspace_id, funnel)
         params = replace(
             query_params(scope, selection, now_ms),
-            members=self._members(workspace_id, funnel),
+            members={id_: member_texts(cohort.keys) for id_, cohort in cohorts.items()},
             reads_all_traits=reads_all_traits,
         )
         request = SnapshotRequest(workspace_id, funnel.definition, params, selection.as_of_ms)
@@ -215,6 +226,7 @@ class FunnelQueryRunner:
             ad_hoc=selection.ad_hoc,
             segment=funnel.segment,
             internal_traffic=funnel.internal_traffic,
+            cohort_rules=tuple(cohort.rules for cohort in cohorts.values()),
             only_cached=only_cached,
         )
 
@@ -237,17 +249,17 @@ class FunnelQueryRunner:
             only_cached=context.only_cached,
         )
 
-    def _members(
+    def _read_cohorts(
         self, workspace_id: WorkspaceId, funnel: ResolvedFunnel
-    ) -> Mapping[str, tuple[str, ...]]:
-        """Return the members of the saved cohorts that the funnel and the request name."""
-        members: dict[str, tuple[str, ...]] = {}
+    ) -> Mapping[str, CohortMembers]:
+        """Return the saved cohorts that the funnel and the request name, by ID."""
+        cohorts: dict[str, CohortMembers] = {}
         for cohort_id in funnel.definition.read_cohorts:
             try:
-                members[cohort_id] = member_texts(self._read_members(workspace_id, cohort_id))
+                cohorts[cohort_id] = self._read_members(workspace_id, cohort_id)
             except NotFound:
                 raise _cohort_gone(cohort_id) from None
-        return members
+        return cohorts
 
     def move(
         self, context: QueryContext, start_ms: int | None, end_ms: int | None, as_of_ms: int | None
@@ -445,7 +457,7 @@ class FunnelQueryRunner:
         return result, reason
 
 
-def _read_no_members(workspace_id: WorkspaceId, cohort_id: str) -> Sequence[int]:
+def _read_no_members(workspace_id: WorkspaceId, cohort_id: str) -> CohortMembers:
     """Stand in for the reader of members in the runner that evaluates the rules of cohorts."""
     raise Malformed(f"Its funnel names {cohort_id}, and a rule cannot depend on another cohort.")
 

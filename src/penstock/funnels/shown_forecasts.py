@@ -22,6 +22,8 @@ class ShownForecast:
     replays: int
     mean_error: float
     held_share: float | None
+    intervals: int = 0
+    inside: int = 0
     late_share: float | None = None
 
     @property
@@ -45,15 +47,15 @@ class ShownForecast:
 
     @property
     def record(self) -> str:
-        """How earlier forecasts did: `36 earlier forecasts were 1.2 points off on average, 81%
-        inside their interval`.
+        """How earlier forecasts did: `36 earlier forecasts were 1.2 points off on average, 29 of 36
+        inside their interval`. Early ones may have no interval.
         """
         error = points(self.mean_error / 100)
         off = "1 point" if error == "1.0" else f"{error} points"
         text = f"{self.replays} earlier forecasts were {off} off on average"
-        if self.held_share is None:
+        if not self.intervals:
             return text
-        return f"{text}, {round(100 * self.held_share)}% inside their interval"
+        return f"{text}, {self.inside} of {self.intervals} inside their interval"
 
     @property
     def remark(self) -> str | None:

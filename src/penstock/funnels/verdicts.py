@@ -42,12 +42,14 @@ from penstock.funnels.comparisons.words import (
     points_changed,
 )
 from penstock.funnels.definitions.model import CountingUnit
+from penstock.funnels.forecasts.service import forecasts_of
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.parameters import Selection
 from penstock.funnels.queries.schema import CohortQuery, HeadRecord, PeriodRecord
 from penstock.funnels.results.schema import AggregateRecord, CohortRecord, ResultsRecord, StepRecord
 from penstock.funnels.results.service import report_of
+from penstock.funnels.shown_forecasts import shown_forecast
 from penstock.http.period import AS_TIME, InTimezone, read_time_ms
 from penstock.http.schema import Record, RuleBroken
 
@@ -64,6 +66,10 @@ class VerdictQuery(CohortQuery, InTimezone):
     """
     compare_end_at: Annotated[int | None, AS_TIME] = None
     """End of the period to compare with. Requires `compareStartAt`."""
+    forecast: bool = False
+    """true: also say where the rate will settle, if units are open. The first request of a day
+    takes longer.
+    """
 
     _read_compared = field_validator("compare_start_at", "compare_end_at", mode="before")(
         read_time_ms
@@ -149,7 +155,7 @@ def read_verdict(
     to `compareEndAt`, or the period of the same length just before. It compares nothing without
     `startAt` and `endAt`, or without a conversion window.
     """
-    report = report_of(runner, context)
+    report = report_of(runner, context, forecasts_of(runner, context) if query.forecast else None)
     loss = largest_loss(report.aggregate)
     earlier = _earlier(runner, context, query)
     cohorts = _all_cohorts(runner, context, report)
@@ -227,6 +233,7 @@ def verdict(
     groups = value_groups(cohorts, loss)
     candidates = (
         _completion(report, earlier),
+        _forecast(report),
         _largest_change(report, earlier) or _loss(report, loss, groups),
         _moved_value(values, loss) or _comparison(groups),
         _ordering(report),
@@ -270,6 +277,16 @@ def _completion(report: ResultsRecord, earlier: ResultsRecord | None) -> list[Ph
         )
         phrases += [PhraseRecord(text=", "), change, PhraseRecord(text=words.origin)]
     return [*phrases, PhraseRecord(text=".")]
+
+
+def _forecast(report: ResultsRecord) -> list[PhraseRecord]:
+    """State where the rate of all units will settle, if the report has a forecast."""
+    shown = shown_forecast(report.forecast)
+    if shown is None:
+        return []
+    phrase = _phrase(shown.text, ShownBy.RESULTS, forecast=True)
+    record = PhraseRecord(text=f"; {shown.record}.")
+    return [PhraseRecord(text="The rate will settle at "), phrase, record]
 
 
 def _settled_shares(

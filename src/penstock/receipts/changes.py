@@ -232,7 +232,7 @@ def sentences_of(
     if now is None:
         yield f"{_sentence(listed(clauses))}."
         return
-    if now.is_equal(original):
+    if original.holds_in(now):
         at = utc_time(parse_time(document.at))
         yield f"Unchanged: {rate_words(original, document.unit)}, as on {at}."
         if clauses:
@@ -253,7 +253,7 @@ def sentences_of(
         if any(each.kind is ChangeKind.DEFINITION for each in changes):
             reason = "the definition changed"
         yield f"Nothing is counted again without these changes, because {reason}."
-    elif recount.is_equal(original):
+    elif original.holds_in(recount):
         yield f"{text}; without what came later it is {before} again."
     else:
         reason = "something changed that its sums do not contain"
@@ -281,6 +281,19 @@ def rate_words(figures: ReceiptFiguresRecord, unit: str) -> str:
     settled = "settled " if figures.of == "settled" else ""
     nouns = unit if figures.whole == 1 else f"{unit}s"
     return f"{so_far}{percent(figures.rate)} of {figures.whole:,} {settled}{nouns} completed"
+
+
+def step_words(figures: ReceiptFiguresRecord) -> str:
+    """Return the steps with their units in words: `viewed 120 (100.0%), bought 60 (50.0%)`.
+
+    Receipts of form 1 do not have the units of each step's rate.
+    """
+    return ", ".join(
+        f"{step.name} {step.count:,}"
+        if step.part is MISSING or not figures.whole
+        else f"{step.name} {step.part:,} ({percent(step.part / figures.whole)})"
+        for step in figures.steps
+    )
 
 
 def _sentence(text: str) -> str:

@@ -1,7 +1,9 @@
 """Plain constants of receipts. No I/O."""
 
-FORMAT = 1
-"""Version of the document that a receipt signs."""
+FORMAT = 2
+"""Version of the document that a receipt signs. Form 1 has fewer figures."""
+MAX_COHORTS = 50
+"""Maximum number of cohorts in a receipt, those with most units."""
 MAX_RECEIPTS = 500
 """Maximum number of receipts in a workspace."""
 MAX_SUMS = 1_000

@@ -1,10 +1,11 @@
 """Wire types for receipts."""
 
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import MISSING
 
+from penstock.base.scalar import Scalar
 from penstock.funnels.definitions.schema import SavedDefinition
 from penstock.funnels.queries.schema import PeriodRecord
 from penstock.funnels.saved_cohorts.schema import SavedParameters
@@ -31,13 +32,24 @@ class ReceiptsQuery(PageQuery):
 
 
 class ReceiptStepRecord(Record):
+    """The units of a step. Receipts of form 1 have only `count` and `settled`."""
+
     name: str
     count: int
     settled: int
+    pending: int | MISSING = MISSING
+    dropped_off: int | MISSING = MISSING
+    excluded: int | MISSING = MISSING
+    part: int | MISSING = MISSING
+    """Units of the report's rate that reached the step. Its rate from the start is part / whole,
+    and that from the step before is part / part of that step.
+    """
+    row_count: int | MISSING = MISSING
+    """Units that did this step itself. Present only if the order is any."""
 
 
-class ReceiptFiguresRecord(Record):
-    """The figures of a receipt, which are whole numbers. The rate of the report is part / whole."""
+class ReceiptRateRecord(Record):
+    """A rate, which is part / whole, and when it was reached."""
 
     entered: int
     completed: int
@@ -52,19 +64,51 @@ class ReceiptFiguresRecord(Record):
     """The units of the whole: `settled` or, of all that are not excluded, `entered`."""
     is_so_far: bool
     """Whether the rate may still rise, because no unit had settled yet."""
-    steps: list[ReceiptStepRecord]
+    median_completion_ms: int | MISSING | None = MISSING
+    """Not in receipts of form 1."""
 
     @property
     def rate(self) -> float | None:
         return self.part / self.whole if self.whole else None
 
-    def is_equal(self, other: "ReceiptFiguresRecord") -> bool:
-        """Whether both have the same numbers. The names of their steps may differ."""
-        return self._without_names() == other._without_names()
 
-    def _without_names(self) -> "ReceiptFiguresRecord":
-        steps = [step.model_copy(update={"name": ""}) for step in self.steps]
-        return self.model_copy(update={"steps": steps})
+class ReceiptCohortRecord(ReceiptRateRecord):
+    value: str
+    """Keyed hash of the values of the breakdown. The values themselves are not kept, because they
+    may be deleted later.
+    """
+    values: dict[str, Scalar | None] | MISSING = MISSING
+    """The values by property, as they are stored now. Not in the signed figures."""
+    steps: list[int]
+    """`part` of each step."""
+
+
+class ReceiptFiguresRecord(ReceiptRateRecord):
+    """The figures of a receipt, which are whole numbers. The rate of the report is part / whole."""
+
+    steps: list[ReceiptStepRecord]
+    cohorts: list[ReceiptCohortRecord] | MISSING = MISSING
+    """The cohorts with most units, at most 50. Not in receipts of form 1."""
+    cohorts_total: int | MISSING = MISSING
+
+    def holds_in(self, other: "ReceiptFiguresRecord") -> bool:
+        """Whether another count has all numbers of these figures. The names of its steps and the
+        values of its cohorts do not matter.
+        """
+        return _has(other.model_dump(), self.model_dump())
+
+
+def _has(count: Any, original: Any) -> bool:
+    """Whether a part of a count has all numbers that the same part of the original has."""
+    if isinstance(original, dict):
+        return all(
+            _has(count.get(name), each)
+            for name, each in original.items()
+            if name not in ("name", "values")
+        )
+    if isinstance(original, list):
+        return len(count or ()) == len(original) and all(map(_has, count, original))
+    return bool(count == original)
 
 
 class ReceiptFunnelRecord(Record):
@@ -128,7 +172,7 @@ class SumsRecord(Record):
 class ReceiptDocument(Record):
     """The signed content of a receipt."""
 
-    format: int
+    format: Literal[1, 2]
     id: str
     url: str
     name: str

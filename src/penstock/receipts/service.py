@@ -34,7 +34,6 @@ from penstock.funnels.internal_traffic.service import InternalTrafficService
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.results.schema import SELECTION, ReportQuery, ResultsQuery
-from penstock.funnels.results.service import report_of
 from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.saved_cohorts.service import SavedCohortService
 from penstock.funnels.statements.content_sums import arrivals, changed_visitors
@@ -56,7 +55,8 @@ from penstock.receipts.changes import (
     visitor_changes,
     website_changes,
 )
-from penstock.receipts.keys import ReceiptKeys, SigningKey
+from penstock.receipts.figures import read_figures
+from penstock.receipts.keys import ReceiptKey, ReceiptKeys
 from penstock.receipts.model import FORMAT, MAX_RECEIPTS
 from penstock.receipts.schema import (
     ChangeKind,
@@ -80,10 +80,9 @@ from penstock.receipts.signatures import (
     NotVerified,
     canonical_json,
     is_signed,
-    sign,
     verified_receipt,
 )
-from penstock.receipts.sums import figures_of, known_at, plan_of, read_sums, uses_of
+from penstock.receipts.sums import known_at, plan_of, read_sums, uses_of
 from penstock.warehouse.work import current_work
 
 _REFUSED = {
@@ -146,8 +145,9 @@ class ReceiptService:
         known = known_at(self._runner, context, at_ms)
         context = context.with_params(known=known)
         key, receipt_id = self._keys.current(), new_id("rct", at_ms)
-        report = report_of(self._runner, context)
+        hash_key = self._keys.hash_key(key, receipt_id)
         _, definition = self._funnels.definition_at(workspace_id, funnel.id, context.revision)
+        figures, report = read_figures(self._runner, context, definition, hash_key)
         names = {each.id: each.name for each in self._websites.websites(workspace_id)}
         document = ReceiptDocument(
             format=FORMAT,
@@ -169,9 +169,9 @@ class ReceiptService:
             ],
             uses=self._uses(context),
             unit=definition.unit_word,
-            figures=figures_of(context, definition, report.aggregate),
+            figures=figures,
             notes=report.coverage.notes,
-            sums=read_sums(self._runner, context, key.hash_key(receipt_id)),
+            sums=read_sums(self._runner, context, hash_key),
         )
         text = canonical_json(document.model_dump(mode="json"))
         columns = {
@@ -183,7 +183,7 @@ class ReceiptService:
             "created_by": actor.name,
             "document": text,
             "key_id": key.id,
-            "signature": sign(key.private or "", text),
+            "signature": self._keys.sign(key, text),
         }
         with self._database.write() as db:
             check_number(
@@ -282,14 +282,17 @@ class ReceiptService:
         workspace_id: WorkspaceId,
         document: ReceiptDocument,
         record: ReceiptRecord,
-        key: SigningKey,
+        key: ReceiptKey,
         noticed: Sequence[ReceiptChangeRecord] = (),
     ) -> OpenedReceiptRecord:
         """noticed: changes that were noticed before."""
         funnel_id, question, sums = document.funnel.id, document.question, document.sums
+        original, hash_key = document.figures, self._keys.hash_key(key, document.id)
         try:
             now = self._prepare(workspace_id, funnel_id, question)
-            report, current = report_of(self._runner, now), now.params.website_ids
+            _, definition = self._funnels.definition_at(workspace_id, funnel_id, now.revision)
+            figures, report = read_figures(self._runner, now, definition, hash_key, original)
+            current = now.params.website_ids
             then = self._prepare(workspace_id, funnel_id, {**question, "asOf": document.at})
         except (Conflict, Invalid, Malformed, NotFound, Unauthorized) as error:
             text = f"its question can no longer be answered: {error.detail.removesuffix('.')}"
@@ -299,8 +302,7 @@ class ReceiptService:
         own_ids = {each.id for each in document.websites}
         website_ids = tuple(each for each in current if each in own_ids)
         now, then = (each.with_params(website_ids=website_ids) for each in (now, then))
-        stored, counted = self._read_sums(then, sums, known, key.hash_key(document.id))
-        _, definition = self._funnels.definition_at(workspace_id, funnel_id, now.revision)
+        stored, counted = self._read_sums(then, sums, known, hash_key)
         uses = self._uses(now)
         arrived = self._runner.fetch_events(now, arrivals(plan_of(now), known)).rows
         [visitors] = self._runner.fetch_events(then, changed_visitors(plan_of(then), known)).rows
@@ -318,12 +320,12 @@ class ReceiptService:
         ]
         again = None
         if not defined:
-            again = figures_of(counted, definition, report_of(self._runner, counted).aggregate)
+            again, _ = read_figures(self._runner, counted, definition, hash_key, original)
         return _opened(
             document,
             record,
             changes,
-            now=figures_of(now, definition, report.aggregate),
+            now=figures,
             recount=None if changed else again,
             gone=_gone(document, changed, again),
         )
@@ -366,7 +368,7 @@ class ReceiptService:
         is_same = again.merges == sums.merges and again.traits == sums.traits
         return (again, other) if is_same else (stored, counted)
 
-    def _key(self, key_id: str) -> SigningKey:
+    def _key(self, key_id: str) -> ReceiptKey:
         key = self._keys.find(key_id)
         if key is None:
             raise Conflict(
@@ -409,12 +411,12 @@ def _opened(
     units = None if gone is None else gone.units
     return OpenedReceiptRecord(
         receipt=record,
-        is_unchanged=now is not None and now.is_equal(document.figures),
+        is_unchanged=now is not None and document.figures.holds_in(now),
         sentences=list(sentences_of(document, changes, now, recount, units)),
         changes=changes,
         now=now,
         recount=recount,
-        recount_is_equal=None if recount is None else recount.is_equal(document.figures),
+        recount_is_equal=None if recount is None else document.figures.holds_in(recount),
         gone=gone,
     )
 

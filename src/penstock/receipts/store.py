@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select, true, update
+from sqlalchemy import Connection, Row, delete, insert, select, text, true, update
 
 from penstock.base.ids import WorkspaceId
 from penstock.base.paging import Page
@@ -50,6 +50,12 @@ def remove(db: Connection, workspace_id: WorkspaceId, receipt_id: str) -> str | 
 def keys(db: Connection) -> Sequence[Row[*tuple[Any, ...]]]:
     """Return all keys, the newest first."""
     return db.execute(select(receipt_keys).order_by(*newest_first(receipt_keys))).all()
+
+
+def lock_keys(db: Connection) -> None:
+    """Make other transactions that change the keys wait. In SQLite, they wait anyway."""
+    if db.dialect.name == "postgresql":
+        db.execute(text("LOCK TABLE receipt_keys IN SHARE ROW EXCLUSIVE MODE"))
 
 
 def add_key(db: Connection, columns: Mapping[str, Any]) -> None:

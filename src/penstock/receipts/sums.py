@@ -1,26 +1,18 @@
-"""Reads the figures and the sums of a receipt's question. Functions block, within the limits of
-queries.
-"""
+"""Reads the sums of a receipt's question. Functions block, within the limits of queries."""
 
 from collections.abc import Callable
 from hashlib import sha256
 
 from penstock.base.errors import Fault, Invalid
 from penstock.base.ids import first_id
-from penstock.funnels.definitions.schema import SavedDefinition
-from penstock.funnels.definitions.titles import step_titles
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
-from penstock.funnels.results.schema import AggregateRecord
-from penstock.funnels.shown_rates import shown_rate
 from penstock.funnels.statements.content_sums import FORM, content_sums, newest_versions
 from penstock.funnels.statements.query import Known, Plan
 from penstock.receipts.model import MAX_SUMS
 from penstock.receipts.schema import (
     DaySumRecord,
     EarlierRecord,
-    ReceiptFiguresRecord,
-    ReceiptStepRecord,
     SumRecord,
     SumsRecord,
     UseRecord,
@@ -78,30 +70,6 @@ def read_sums(runner: FunnelQueryRunner, context: QueryContext, key: tuple[int, 
         newest_merge=known.merge,
         newest_traits=known.traits,
     )
-
-
-def figures_of(
-    context: QueryContext, definition: SavedDefinition, figures: AggregateRecord
-) -> ReceiptFiguresRecord:
-    """Return the figures of a report that a receipt keeps. definition: as saved."""
-    shown = shown_rate(figures, has_window=context.definition.window_s is not None)
-    return ReceiptFiguresRecord(
-        **figures.model_dump(
-            include={
-                "entered", "completed", "pending", "dropped_off", "excluded", "settled",
-                "early_completions",
-            },
-            by_alias=False,
-        ),
-        part=shown.part,
-        whole=shown.whole,
-        of=shown.of,
-        is_so_far=shown.is_so_far,
-        steps=[
-            ReceiptStepRecord(name=title, count=step.count, settled=step.settled)
-            for title, step in zip(step_titles(definition), figures.steps, strict=True)
-        ],
-    )  # fmt: skip
 
 
 def uses_of(

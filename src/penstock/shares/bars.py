@@ -18,7 +18,7 @@ from penstock.funnels.shown_rates import Parts, ShownRate, bar_parts, shown_rate
 from penstock.shares.schema import SharedReportRecord
 
 _WIDTH, _MARGIN, _ROW_HEIGHT, _BAR_HEIGHT = 720, 24, 46, 12
-_HEAD_HEIGHT = 88
+_HEAD_HEIGHT, _FOOT_HEIGHT = 88, 20
 _MAX_TITLE_CHARS, _MAX_LINE_CHARS, _MAX_STEP_CHARS = 60, 100, 62
 
 _STYLE = """
@@ -117,15 +117,19 @@ def picture(report: SharedReportRecord) -> str:
     as_of = f"As of {utc_time(parse_time(report.evaluated_at))}"
     legend = "Pale: may still reach" if report.aggregate.pending else ""
     foot = " · ".join(filter(None, [as_of, legend, conditions]))
-    height = _HEAD_HEIGHT + len(bars) * _ROW_HEIGHT + 40
+    feet = [foot, *([f"Receipt: {report.receipt}"] if report.receipt else [])]
+    height = _HEAD_HEIGHT + len(bars) * _ROW_HEIGHT + 20 + len(feet) * _FOOT_HEIGHT
     lines = [
         _text(_MARGIN, 40, _cut(report.name, _MAX_TITLE_CHARS), "title"),
         _text(_MARGIN, 64, _cut(subtitle, _MAX_LINE_CHARS), "soft"),
         *(line for row, bar in enumerate(bars) for line in _bar(bar, row)),
-        _text(_MARGIN, height - 20, _cut(foot, _MAX_LINE_CHARS), "soft"),
+        *(
+            _text(_MARGIN, height - _FOOT_HEIGHT * at, _cut(each, _MAX_LINE_CHARS), "soft")
+            for at, each in enumerate(reversed(feet), 1)
+        ),
     ]
     table = "; ".join(f"{bar.title}: {_figures(bar)}" for bar in bars)
-    return _drawing(height, report.name, f"{subtitle}. {table}. {foot}.", lines)
+    return _drawing(height, report.name, f"{subtitle}. {table}. {'. '.join(feet)}.", lines)
 
 
 def missing_picture(text: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from penstock.base.clock import iso
+from penstock.base.clock import iso, parse_time
 from penstock.base.ids import WorkspaceId
 from penstock.base.paging import MAX_PAGE_SIZE
 from penstock.base.scalar import tagged
@@ -32,6 +32,7 @@ from penstock.shares.schema import SharedCohortRecord, SharedEarlierRecord, Shar
 
 _REMARKS = (NoteCode.DISMISSED_GAP, NoteCode.EQUAL_TIMES, NoteCode.BREAKDOWN_AT)
 """Notes that do not make a report incomplete."""
+_EARLIER = ("compareStartAt", "compareEndAt")
 _ALL_COHORTS = {"page": "1", "pageSize": str(MAX_PAGE_SIZE)}
 
 
@@ -57,9 +58,11 @@ def read_report(
     compared = selected | _earlier_span(query, now_ms, definition) | {"timezone": query.timezone}
     verdict = VERDICT.answer(runner, context, VERDICT.query.model_validate(compared))
     periods, earlier = None, None
-    if "compareStartAt" in compared:
+    if _EARLIER[0] in compared:
         periods = PERIODS.answer(runner, context, PERIODS.query.model_validate(compared))
-        earlier = _earlier(periods)
+        start_ms, end_ms = (parse_time(compared[name]) for name in _EARLIER)
+        before = context.with_params(start_ms=start_ms, end_ms=end_ms)
+        earlier = _earlier(periods, runner.receipt(before))
     rate = shown_rate(results.aggregate, has_window=definition.window_s is not None)
     final_ms = final_from_ms(runner, context, rate)
     notes = relevant_notes(runner, context, results.coverage)
@@ -82,7 +85,7 @@ def read_report(
         cohorts_total=results.cohorts.total if keys else 0,
         earlier=earlier,
         forecast=_forecast(runner, context),
-        receipt=runner.receipt(context),
+        receipt=results.receipt,
     )
 
 
@@ -104,7 +107,7 @@ def _earlier_span(query: ReportQuery, now_ms: int, definition: SavedDefinition) 
     if query.compare_error(now_ms, window_s) is not None:
         return {}
     start_ms, end_ms = query.earlier_span(span)
-    return {"compareStartAt": iso(start_ms), "compareEndAt": iso(end_ms)}
+    return dict(zip(_EARLIER, (iso(start_ms), iso(end_ms)), strict=True))
 
 
 def _conditions(
@@ -130,15 +133,20 @@ def _conditions(
         yield "with internal traffic"
 
 
-def _earlier(periods: PeriodsRecord) -> SharedEarlierRecord:
-    is_so_far = periods.settled_rate.answer is Conclusion.TOO_EARLY
+def _earlier(periods: PeriodsRecord, receipt: str | None) -> SharedEarlierRecord:
+    is_so_far = _is_so_far(periods)
     return SharedEarlierRecord(
         period=periods.earlier.period,
         summary=periods.summary,
         is_so_far=is_so_far,
         rate=periods.so_far if is_so_far else periods.settled_rate,
         steps=periods.steps,
+        receipt=receipt,
     )
+
+
+def _is_so_far(periods: PeriodsRecord) -> bool:
+    return periods.settled_rate.answer is Conclusion.TOO_EARLY
 
 
 def _cohorts(
@@ -155,7 +163,7 @@ def _cohorts(
 
 def _changes(periods: PeriodsRecord) -> dict[tuple[str, ...], ChangeRecord]:
     """Return the change of each cohort's rate, by the values of the cohort."""
-    is_so_far = _earlier(periods).is_so_far
+    is_so_far = _is_so_far(periods)
     return {
         _key(each.cohort): each.so_far if is_so_far else each.settled_rate
         for each in periods.cohorts

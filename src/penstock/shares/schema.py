@@ -84,6 +84,8 @@ class SharedEarlierRecord(Record):
     """Whether the changes are about all units, because too few have settled."""
     rate: ChangeRecord
     steps: list[StepChangeRecord]
+    receipt: str | None
+    """As in the report, for the earlier period."""
 
 
 class SharedReportRecord(Record):

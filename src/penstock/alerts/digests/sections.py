@@ -49,8 +49,7 @@ def read_section(
     sentences = (each for each in verdict.sentences if not _is_about_quality(each))
     lines = hide_in_sentences(sentences, shared)
     results_query = ResultsQuery.model_validate(period)
-    context = runner.prepare_saved(workspace_id, funnel.id, results_query)
-    results, receipt = RESULTS.answer(runner, context, results_query), runner.receipt(context)
+    results = RESULTS.ask(runner, workspace_id, funnel.id, results_query)
     days = [day_words(at_ms, zone, now_ms) for at_ms in (start_ms, end_ms - 1)]
     selection = {
         "period": "custom",
@@ -65,7 +64,7 @@ def read_section(
         note=f"Entries from {days[0]} to {days[1]}",
         link=f"{base_url}/funnels/{funnel.id}?{urlencode(selection)}",
         link_text="Open the report",
-        receipt=receipt,
+        receipt=results.receipt,
     )
 
 

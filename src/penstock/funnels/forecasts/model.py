@@ -36,6 +36,11 @@ class RateTable:
     mean_error: float
     held_share: float | None
 
+    @property
+    def inside(self) -> Sequence[bool]:
+        """Whether the truth was inside, for each earlier forecast with an interval."""
+        return [each.is_inside for each in self.replays if each.is_inside is not None]
+
 
 @dataclass(frozen=True, slots=True)
 class ChanceTable:

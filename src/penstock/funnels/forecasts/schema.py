@@ -14,13 +14,15 @@ class NoForecast(StrEnum):
 
     TOO_LITTLE_HISTORY: fewer than 50 settled units, or fewer than 10 earlier forecasts to learn
     from; or all units are expected to be excluded, so that there is no rate. NO_WINDOW: units never
-    settle. NOT_READY: it would have to be made first, or the cohort or bucket is not among those
-    for which one is made.
+    settle. NOT_READY: it would have to be made first. LEFT_OUT: others of the answer have one, but
+    the cohort was not among the 20 with most units or the bucket not among the last 40 that are
+    open.
     """
 
     TOO_LITTLE_HISTORY = "too_little_history"
     NO_WINDOW = "no_window"
     NOT_READY = "not_ready"
+    LEFT_OUT = "left_out"
 
 
 class HistoryRecord(Record):
@@ -57,7 +59,11 @@ class ForecastRecord(Record):
     mean_error: float | MISSING = MISSING
     """How far off these were on average, in percentage points."""
     held_share: Rate | MISSING | None = MISSING
-    """Share of them whose truth was inside their interval; null if none had an interval."""
+    """inside / intervals; null if none had an interval."""
+    intervals: int | MISSING = MISSING
+    """Number of them that had an interval, from at least 10 forecasts before them."""
+    inside: int | MISSING = MISSING
+    """Number of these whose truth was inside their interval."""
     late_share: Rate | MISSING = MISSING
     """Present if over a tenth of the events of the history arrived more than an hour late: the
     earlier forecasts know these events too soon, so they look better than they were.

@@ -99,8 +99,10 @@ class Forecasts:
 
     def none(self, table: ChanceTable | None) -> ForecastRecord:
         """Return the reason for having no forecast. table: chances without rates, if any."""
-        missing = NoForecast.NOT_READY if table is None else NoForecast.TOO_LITTLE_HISTORY
-        return ForecastRecord(reason=self.reason or missing)
+        if self.record is None:
+            return ForecastRecord(reason=self.reason or NoForecast.NOT_READY)
+        missing = NoForecast.LEFT_OUT if table is None else NoForecast.TOO_LITTLE_HISTORY
+        return ForecastRecord(reason=missing)
 
     def _forecasts(self, table: ChanceTable, counts: "Counts") -> list[ForecastRecord | None]:
         from penstock.funnels.forecasts.applying import apply_table
@@ -125,6 +127,8 @@ class Forecasts:
                 replays=len(of_rate.replays),
                 mean_error=round(100 * of_rate.mean_error, 2),
                 held_share=of_rate.held_share,
+                intervals=len(of_rate.inside),
+                inside=sum(of_rate.inside),
                 **late,
             )
             for of_rate, forecast in zip(table.rates, forecasts, strict=True)

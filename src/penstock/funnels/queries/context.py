@@ -23,6 +23,7 @@ class QueryContext:
     for all websites. is_fresh: whether all events acknowledged before the query can be read.
     definition: the definition to evaluate. saved_definition: the same without ad hoc changes, with
     internal traffic. ad_hoc: those changes. segment, internal_traffic: see `ChangedDefinition`.
+    cohort_rules: hashes of the rules of the saved cohorts that the query reads; empty for lists.
     only_cached: read rows only from the cache. names_by_trait: whether the caller may see the trait
     that names people.
     """
@@ -40,13 +41,15 @@ class QueryContext:
     ad_hoc: AdHocChanges = NO_CHANGES
     segment: SavedSegmentRecord | None = None
     internal_traffic: InternalTraffic | None = None
+    cohort_rules: tuple[str, ...] = ()
     only_cached: bool = False
     names_by_trait: bool = True
 
     @property
     def rules(self) -> str:
-        """A hash of the definition, with its ad hoc changes."""
-        return sha256(repr(self.definition).encode("utf-8", "surrogatepass")).hexdigest()
+        """A hash of the definition, with its ad hoc changes and the rules of its cohorts."""
+        text = repr(self.definition) + "".join(self.cohort_rules)
+        return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
     @property
     def question(self) -> str:

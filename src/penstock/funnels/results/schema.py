@@ -478,5 +478,7 @@ class ResultsRecord(ReportRecord, HeadRecord):
     coverage: CoverageRecord
     audience: AudienceRecord | None = None
     """null unless the request has `audience=true`."""
+    receipt: str | None = None
+    """Address of the newest receipt of the same question; null without one, and in a preview."""
     count_like: CountLikeRecord | MISSING = MISSING
     """Present only if the request has `countLike`."""

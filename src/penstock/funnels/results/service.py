@@ -50,12 +50,12 @@ def read_results(
     like = count_like(runner, context, query)
     forecasts = forecasts_of(runner, context) if query.forecast else None
     report = report_of(runner, context, forecasts)
-    more: dict[str, Any] = {}
+    more: dict[str, Any] = {"receipt": runner.receipt(context)}
     if query.audience:
         more["audience"] = read_audience(runner, context)
     if like is not None:
         more["count_like"] = like
-    return report.model_copy(update=more) if more else report
+    return report.model_copy(update=more)
 
 
 def report_of(

@@ -8,7 +8,7 @@ from penstock.funnels.definitions.schema import (
     ReplacedFunnelRecord,
     RevisionRecord,
 )
-from penstock.funnels.saved.schema import FunnelIn, FunnelMove, FunnelsQuery
+from penstock.funnels.saved.schema import FunnelIn, FunnelMove, FunnelsQuery, NewFunnelQuery
 from penstock.funnels.saved.service import FunnelService
 from penstock.http.handlers import route
 from penstock.http.read_only import ReadOnlyFields
@@ -20,11 +20,13 @@ _ONE = "/api/funnels/{funnel_id:str}"
 
 
 @route("POST", _ALL, "Create a funnel", validated_by="funnels", tag="funnels")
-def create_funnel(caller: Caller, funnels: FunnelService, funnel: FunnelIn) -> FunnelRecord:
+def create_funnel(
+    caller: Caller, funnels: FunnelService, funnel: FunnelIn, query: NewFunnelQuery
+) -> FunnelRecord:
     """A funnel has at most 30 rows, 20 `or` rows per row, 20 filters per match and 256 matches.
 
     All filters together may cost 400 units. A fault explains the costs and what to drop."""
-    return funnels.create(caller.workspace_id, funnel)
+    return funnels.create(caller.workspace_id, funnel, query.draft)
 
 
 @route(

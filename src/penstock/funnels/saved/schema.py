@@ -46,6 +46,7 @@ from penstock.funnels.saved.rows import (
 from penstock.http.schema import (
     Input,
     Name,
+    Query,
     RuleBroken,
     RulesBroken,
     SearchQuery,
@@ -59,6 +60,15 @@ class FunnelSort(StrEnum):
     CREATED = "created"
     UPDATED = "updated"
     NAME = "name"
+
+
+class NewFunnelQuery(Query):
+    """Query parameters for a new funnel."""
+
+    draft: Annotated[str | None, Field(min_length=1, max_length=100)] = None
+    """A name of your choice. Equal requests with the same name are safe to repeat: they return the
+    funnel that the first one created, even if it was changed since.
+    """
 
 
 class FunnelsQuery(SearchQuery):

@@ -1,9 +1,11 @@
 """Creates, reads, replaces and deletes saved funnels."""
 
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 from pydantic import MISSING
+from pydantic_core import to_json
 from sqlalchemy import Connection
 
 from penstock.base.clock import Clock, iso
@@ -38,6 +40,7 @@ from penstock.http.read_only import ReadOnlyFields, check_revision
 from penstock.metadb.database import Database
 from penstock.metadb.named import add_named, change_named, delete_named
 from penstock.metadb.tables import funnels
+from penstock.metadb.workspaces import hold_workspace
 from penstock.named_records.service import NamedRecords
 
 MAX_FOLDERS = 500
@@ -175,7 +178,12 @@ class FunnelService(NamedRecords[FunnelRecord]):
             _check_cohorts(db, workspace_id, definition, hold=False)
         return DefinitionRecord(**dict(definition), name=funnel.name)
 
-    def create(self, workspace_id: WorkspaceId, funnel: FunnelIn) -> FunnelRecord:
+    def create(
+        self, workspace_id: WorkspaceId, funnel: FunnelIn, draft: str | None = None
+    ) -> FunnelRecord:
+        """Add a funnel. draft: a name of the request. If the same request with this name has added
+        a funnel, return that.
+        """
         now_ms, definition = self._clock(), funnel.saved()
         row: dict[str, Any] = {
             "id": new_id(self.prefix, now_ms),
@@ -186,12 +194,23 @@ class FunnelService(NamedRecords[FunnelRecord]):
             "created_at": now_ms,
             "updated_at": now_ms,
         }
+        if draft is not None:
+            row["id"] = _id_of(workspace_id, draft, row)
         with self._database.write() as db:
+            if draft is not None:
+                hold_workspace(db, workspace_id)
+                if (stored := self._find(db, workspace_id, row["id"])) is not None:
+                    return self.record_of(stored)
             add_named(db, funnels, workspace_id, row)
             store.add_revision(db, workspace_id, row)
             _save_goal_uses(db, workspace_id, row["id"], definition)
             _check_cohorts(db, workspace_id, definition, hold=True)
         return self.record_of(row)
+
+    def names(self, workspace_id: WorkspaceId) -> dict[str, str]:
+        """Return the names of all funnels by their ID, in alphabetical order."""
+        with self._database.read() as db:
+            return store.names(db, workspace_id)
 
     def page(
         self,
@@ -377,3 +396,11 @@ def _save_goal_uses(
             ]
         )
     store.save_goal_uses(db, funnel_id, goals.values())
+
+
+def _id_of(workspace_id: WorkspaceId, draft: str, row: Mapping[str, Any]) -> str:
+    """Return the ID of the funnel that a draft becomes. row: its name, folder and definition."""
+    content = to_json(
+        [workspace_id, draft, *(row[name] for name in ("name", "folder", "definition"))]
+    )
+    return f"{FunnelService.prefix}_{sha256(content).hexdigest()[:26]}"

@@ -53,6 +53,13 @@ def funnels_page(
     return named_page(db, funnels, workspace_id, page, search, is_chosen, order=order)
 
 
+def names(db: Connection, workspace_id: WorkspaceId) -> dict[str, str]:
+    """Return the names of all funnels by their ID, in alphabetical order."""
+    c = funnels.c
+    listed = select(c.id, c.name).where(c.workspace_id == workspace_id)
+    return {row.id: row.name for row in db.execute(listed.order_by(*_ORDERS[FunnelSort.NAME]))}
+
+
 _BY_FOLDER = (funnels.c.folder.is_(None), func.lower(funnels.c.folder), funnels.c.folder)
 
 

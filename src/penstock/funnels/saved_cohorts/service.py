@@ -25,7 +25,7 @@ from penstock.base.errors import (
 from penstock.base.ids import ScopeId, VisitorId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.funnels.definitions.builtins import COHORT
-from penstock.funnels.pipeline import FunnelQueryRunner, RowBlocks
+from penstock.funnels.pipeline import CohortMembers, FunnelQueryRunner, RowBlocks
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.saved.service import check_cohort_use
 from penstock.funnels.saved_cohorts import store
@@ -165,12 +165,12 @@ class SavedCohortService(NamedRecords[SavedCohortRecord]):
                 if is_empty:
                     delete_named(db, self.table, cohort_id)
 
-    def members(self, workspace_id: WorkspaceId, cohort_id: str) -> Sequence[int]:
-        """Return the keys of a cohort's visitors, for a filter."""
+    def members(self, workspace_id: WorkspaceId, cohort_id: str) -> CohortMembers:
+        """Return a cohort's visitors, for a filter."""
         with self._database.read() as db:
             cohort = self.record_of(self._row(db, workspace_id, cohort_id))
             if cohort.kind is CohortKind.LIST:
-                return store.member_keys(db, cohort_id)
+                return CohortMembers(store.member_keys(db, cohort_id))
         units = self._units_of_rule(workspace_id, cohort)
         keys: list[int] = []
 
@@ -187,7 +187,7 @@ class SavedCohortService(NamedRecords[SavedCohortRecord]):
         )
         if len(keys) > MAX_VISITORS:
             raise _too_large(f"The cohort {cohort.name} has")
-        return keys
+        return CohortMembers(keys, units.context.rules)
 
     def visitors(
         self, workspace_id: WorkspaceId, cohort_id: str, page: Page
@@ -337,6 +337,9 @@ def _query(cohort: CohortIn) -> UnitListQuery:
     if cohort.kind is CohortKind.RULE and names_cohort:
         message = f"A rule cannot depend on another cohort. Leave {COHORT} out, or save a list."
         raise Invalid([Fault("parameters.filters", "cohort_of_cohort", message)])
+    if cohort.kind is CohortKind.RULE and query.differs:
+        message = "A rule cannot depend on the count of another tool. Leave it out, or save a list."
+        raise Invalid([Fault("parameters.differs", "not_for_type", message)])
     return query
 
 

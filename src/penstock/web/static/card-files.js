@@ -20,6 +20,8 @@ const ACTIONS = {
 on("click", "[data-card]", (button) => {
   const menu = button.closest(".copy-menu");
   const about = menu.querySelector(".about").cloneNode(true);
+  const receipt = document.querySelector("#receipt > a");
+  if (receipt) about.append(`; receipt ${receipt.href}`);
   menu.open = false;
   menu.querySelector("summary").focus();
   ACTIONS[button.dataset.card](menu.closest(".card"), { title: menu.dataset.title, about });

@@ -15,7 +15,6 @@ from penstock.base.paging import MAX_PAGE_SIZE, Page
 from penstock.base.rates import level_words
 from penstock.base.wording import count_of
 from penstock.funnels.definitions.ad_hoc import describe_window
-from penstock.funnels.saved.schema import FunnelSort
 from penstock.funnels.saved.service import FunnelService
 from penstock.http.schema import PageQuery, SearchQuery
 from penstock.web.page_routes import page
@@ -85,8 +84,7 @@ class _Names(NamedTuple):
 
 
 def _names(view: View, funnels: FunnelService) -> _Names:
-    listing = funnels.page(view.workspace_id, Page(1, MAX_PAGE_SIZE), sort=FunnelSort.NAME)
-    return _Names({funnel.id: funnel.name for funnel in listing.data}, view.website_names)
+    return _Names(funnels.names(view.workspace_id), view.website_names)
 
 
 def _state(alert: AlertRecord, now_ms: int) -> tuple[str, str]:

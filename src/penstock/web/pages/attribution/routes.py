@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 
 from litestar import Response
 
-from penstock.base.paging import MAX_PAGE_SIZE, Listing, Page
+from penstock.base.paging import Listing
 from penstock.funnels.campaigns.schema import (
     AttributionQuery,
     AttributionRecord,
@@ -53,7 +53,7 @@ def attribution_page(
         window_s=_window_s(funnel),
         website=view.website(query.website_id),
         funnel=funnel,
-        funnels=funnels.page(view.workspace_id, Page(1, MAX_PAGE_SIZE)).data,
+        funnel_names=funnels.names(view.workspace_id),
         groups=GROUPS,
         figures=load_part(view, "figures", load),
     )

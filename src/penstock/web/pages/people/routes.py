@@ -12,7 +12,6 @@ from penstock.alerts.digests.schema import MAX_FUNNELS, WEEKDAYS
 from penstock.alerts.digests.service import DigestService
 from penstock.base.errors import NotFound
 from penstock.base.paging import MAX_PAGE_SIZE, Page
-from penstock.funnels.saved.schema import FunnelSort
 from penstock.funnels.saved.service import FunnelService
 from penstock.http.requests import AnyRequest
 from penstock.http.schema import PageQuery
@@ -51,7 +50,7 @@ def account(
         sends_mails=digests.is_set_up,
         weekdays=[(weekday, weekday.capitalize()) for weekday in WEEKDAYS],
         hours=[(hour, f"{hour:02}:00") for hour in range(24)],
-        funnels=funnels.page(view.workspace_id, Page(1, MAX_PAGE_SIZE), sort=FunnelSort.NAME).data,
+        funnel_names=funnels.names(view.workspace_id),
         max_funnels=MAX_FUNNELS,
         second_factor=second_factors.state(view.reader.user),
         sessions=own_account.sessions(view.reader.user, token, view.query(PageQuery).pagination),

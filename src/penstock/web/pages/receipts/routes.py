@@ -1,20 +1,28 @@
 """Receipts: the form that keeps the number of a report, the list, and the page of each."""
 
+from collections.abc import Iterator, Sequence
 from functools import partial
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 from litestar import Response
+from pydantic import MISSING
 
 from penstock.base.clock import iso, parse_time
 from penstock.base.errors import NotFound
 from penstock.base.ids import WorkspaceId
 from penstock.base.paging import Listing
+from penstock.funnels.comparisons.words import value_words
 from penstock.funnels.results.schema import ReportQuery
 from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.shown_rates import ShownRate
 from penstock.http.schema import PageQuery
-from penstock.receipts.schema import ReceiptFiguresRecord, ReceiptRecord, ReceiptsQuery
+from penstock.receipts.schema import (
+    ReceiptFiguresRecord,
+    ReceiptRateRecord,
+    ReceiptRecord,
+    ReceiptsQuery,
+)
 from penstock.receipts.service import ReceiptService
 from penstock.shares.bars import days_in_words
 from penstock.web.page_routes import page, slow_page
@@ -77,6 +85,7 @@ def receipt_page(
         report_address=f"/funnels/{receipt.funnel_id}?{urlencode(question)}"
         if _exists(funnels, view.workspace_id, receipt.funnel_id)
         else None,
+        cohort_rows=_cohort_rows,
         opened=load_part(view, "opened", partial(receipts.open, view.workspace_id, receipt_id)),
     )
 
@@ -89,8 +98,32 @@ def _exists(funnels: FunnelService, workspace_id: WorkspaceId, funnel_id: str) -
     return True
 
 
-def _shown(figures: ReceiptFiguresRecord) -> ShownRate:
+def _shown(figures: ReceiptRateRecord) -> ShownRate:
     return ShownRate(figures.part, figures.whole, figures.of, is_so_far=figures.is_so_far)
+
+
+def _cohort_rows(
+    columns: Sequence[ReceiptFiguresRecord],
+) -> Iterator[tuple[str | None, list[ShownRate | None]]]:
+    """Yield the values of each kept cohort in words with its rate in each column.
+
+    columns: the kept figures, then later counts of them. The values are those that are stored now:
+    None if no event has them any more.
+    """
+    original = columns[0].cohorts
+    if original is MISSING:
+        return
+    by_value = [
+        {} if each.cohorts is MISSING else {cohort.value: cohort for cohort in each.cohorts}
+        for each in columns
+    ]
+    for cohort in original:
+        cohorts = [each.get(cohort.value) for each in by_value]
+        values = next((each.values for each in cohorts[1:] if each is not None), MISSING)
+        yield (
+            None if values is MISSING else ", ".join(map(value_words, values.values())),
+            [None if each is None else _shown(each) for each in cohorts],
+        )
 
 
 def _periods(listing: Listing[ReceiptRecord]) -> dict[str, str]:

@@ -3,8 +3,6 @@
 from litestar import Response
 
 from penstock.base.clock import iso
-from penstock.base.paging import MAX_PAGE_SIZE, Page
-from penstock.funnels.saved.schema import FunnelSort
 from penstock.funnels.saved.service import FunnelService
 from penstock.http.schema import PageQuery
 from penstock.settings import DAY_S
@@ -35,11 +33,6 @@ _OVERLAPS = {"for a day": DAY_S, "for 7 days": 7 * DAY_S, "for an hour": 3600, "
 """Seconds for which earlier secrets stay valid, by their name."""
 
 
-def _funnel_names(view: View, funnels: FunnelService) -> dict[str, str]:
-    listing = funnels.page(view.workspace_id, Page(1, MAX_PAGE_SIZE), sort=FunnelSort.NAME)
-    return {funnel.id: funnel.name for funnel in listing.data}
-
-
 @page("/settings/webhooks")
 def list_page(view: View, webhooks: WebhookService, funnels: FunnelService) -> Response[bytes]:
     return view.render(
@@ -48,7 +41,7 @@ def list_page(view: View, webhooks: WebhookService, funnels: FunnelService) -> R
         webhooks=webhooks.page(view.reader.caller, view.query(PageQuery).pagination),
         last_deliveries=webhooks.last_deliveries(view.workspace_id),
         refusal=webhooks.refusal(view.workspace_id),
-        funnel_names=_funnel_names(view, funnels),
+        funnel_names=funnels.names(view.workspace_id),
         events=_EVENTS,
         states=_STATES,
     )
@@ -76,7 +69,7 @@ def _form(
         "webhooks/form.html",
         webhook=webhook,
         refusal=webhooks.refusal(view.workspace_id),
-        funnel_names=_funnel_names(view, funnels),
+        funnel_names=funnels.names(view.workspace_id),
         events=_EVENTS,
     )
 

@@ -4,8 +4,9 @@ from typing import Any
 
 from penstock.base.errors import PenstockError
 from penstock.base.paging import Listing, Page
+from penstock.funnels.forecasts.schema import NoForecast
 from penstock.funnels.questions import RESULTS
-from penstock.funnels.shown_forecasts import shown_forecast
+from penstock.funnels.shown_forecasts import lacks, shown_forecast
 from penstock.web.pages.report.panels.context import ReportContext
 from penstock.web.pages.report.panels.periods import compared
 from penstock.web.pages.report.panels.segments import key_of, segments
@@ -42,4 +43,7 @@ def cohorts(context: ReportContext) -> dict[str, Any]:
         "colours": colours,
         "key_of": key_of,
         "forecasts": [shown_forecast(cohort.forecast) for cohort in report.cohorts.data],
+        "are_left_out": any(
+            lacks(cohort.forecast, NoForecast.LEFT_OUT) for cohort in report.cohorts.data
+        ),
     }
