@@ -347,20 +347,6 @@ def test_a_trace_has_both_decisions(
     assert [event["eventId"] for event in there["events"]] == list(types)
 
 
-def test_a_trace_tries_as_many_entries_as_the_numbers(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Beyond the limit, only the first entries are tried: here two of four, which have ended."""
-    for module in ("statements.other_tools", "units.other_tools"):
-        monkeypatch.setattr(f"penstock.funnels.{module}.MAX_COMPARISONS", 10)
-    scene.story("0/A 1/A 2/A 3700/A 3710/B", attempt=None)
-    funnel = scene.funnel("A", "B", conversionWindowSeconds=HOUR_S)
-    there = scene.trace(funnel, "ann", countLike=MP, mode="optimized")["there"]
-    assert there["reached"] == 1
-    decisions = [event["decision"] for event in there["events"]]
-    assert decisions == ["entry", *["noMatch"] * 4]
-
-
 def test_tools_agree_where_their_rules_do(scene: Scene) -> None:
     """Without other rules, `inStepOrder` is PostHog and windowFunnel, and `proven` is strict."""
     draw = Random(7)
@@ -417,3 +403,112 @@ def test_merged_visitors_are_one_person(scene: Scene, tool: str) -> None:
     scene.identify("user", "phone", "desk")
     funnel = scene.funnel("A", "B", conversionWindowSeconds=HOUR_S)
     assert pick(compare(scene, funnel, tool), "entered", "completed") == (1, 1)
+
+
+def test_a_trend_counts_like_a_tool_in_each_bucket(scene: Scene) -> None:
+    """The period ends with the second hour: what completes later counts only here."""
+    scene.start_ms -= scene.start_ms % (HOUR_S * 1000)
+    for visitor, story in {
+        "plain": "0/A 10/B",
+        "tied": "5/A 5/B",
+        "in both": "20/A 3700/A 3710/B",
+        "late": "7000/A 7300/B",
+    }.items():
+        scene.story(story, visitor=visitor, attempt=None)
+    funnel = scene.funnel("A", "B", conversionWindow={"value": 10, "unit": "minute"})
+    query = {"countLike": PH, "interval": "hour", **scene.period(0, 2 * HOUR_S)}
+    record = scene.report(funnel, "trend", **query)
+    assert pick(record["countLike"], "tool", "rules") == (PH, "2026-11")
+    first, second = (bucket["countLike"] for bucket in record["data"])
+    figures = ("entered", "completed", "completedHere", "onlyThere", "onlyHere")
+    assert pick(first, *figures) == (3, 2, 1, 1, 0)
+    assert pick(second, *figures) == (2, 1, 2, 0, 1)
+    assert [reason["reason"] for reason in first["reasons"]] == ["ties"]
+    assert [reason["reason"] for reason in second["reasons"]] == ["afterEnd"]
+    assert first["sentences"][0] == (
+        "By PostHog's rules (November 2026) 2 of 3 visitors completed, here 1."
+    )
+    assert "countLike" not in scene.report(funnel, "trend", **scene.period(0, 100))["data"][0]
+
+
+@pytest.mark.parametrize(
+    ("tool", "cohorts", "others"),
+    [
+        (PH, {"Chrome": (1, 1), "Safari": (0, 0)}, 1),
+        (AM, {"Chrome": (0, 0), "Safari": (1, 1)}, 0),
+        (MP, {"Chrome": (1, 0), "Safari": (1, 1)}, 0),
+    ],
+)
+def test_a_comparison_takes_the_value_of_a_cohort_as_the_tool_does(
+    scene: Scene, tool: str, cohorts: Json, others: int
+) -> None:
+    """Story 24 of the rules, a visitor of Chrome here too, and one whose first value is another."""
+    for event, value in (("0/A", "Chrome"), ("3700/A", "Safari"), ("3710/B", "Safari")):
+        scene.story(event, visitor="ann", attempt=None, browser=value)
+    scene.story("0/A", visitor="ben", attempt=None, browser="Chrome")
+    scene.story("0/B", visitor="eve", attempt=None, browser="Edge")
+    scene.story("10/A", visitor="eve", attempt=None, browser="Chrome")
+    funnel = scene.funnel("A", "B", conversionWindowSeconds=HOUR_S, breakdownProperties=["browser"])
+    record = scene.report(funnel, "compare", property="browser", countLike=tool)
+    found = {
+        cohort["cohort"]["browser"]: pick(cohort["countLike"], "entered", "completed")
+        for cohort in record["cohorts"]
+    }
+    of_others = 2 - (tool == PH)  # Ben, and Eve in all tools but PostHog.
+    entered, completed = cohorts["Chrome"]
+    assert found == {**cohorts, "Chrome": (entered + of_others, completed)}
+    assert record["countLike"]["others"]["entered"] == others
+    assert record["countLike"]["definition"]["cohortFrom"] == {
+        PH: "first", AM: "entry", MP: "eachEntry"
+    }[tool]  # fmt: skip
+
+
+def test_periods_count_like_a_tool_at_the_same_age(scene: Scene) -> None:
+    for visitor, story in {
+        "before": "0/A 0/B",
+        "now": "100/A 100/B",
+        "plain": "110/A 120/B",
+    }.items():
+        scene.story(story, visitor=visitor, attempt=None)
+    funnel = scene.funnel("A", "B", conversionWindowSeconds=HOUR_S)
+    earlier = {"compareStartAt": scene.at(0), "compareEndAt": scene.at(100)}
+    query = {"countLike": PH, **scene.period(100, 200), **earlier}
+    record = scene.report(funnel, "periods", **query)
+    figures = ("completed", "completedHere", "onlyThere")
+    assert pick(record["countLike"], *figures) == (2, 1, 1)
+    assert pick(record["earlier"]["countLike"], *figures) == (1, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("what", "query", "rules"),
+    [
+        ("trend", {"countLike": "ga4"}, ["ga4"]),
+        ("trend", {"countLike": PH, "settled": "true"}, ["settled"]),
+        ("compare", {"property": "plan", "countLike": WF}, ["cohortFrom"]),
+        ("compare", {"property": "plan", "countLike": PH, "breakdownAt": "first"}, ["cohortFrom"]),
+        ("periods", {"countLike": PH, "cohort": {"plan": "pro"}}, ["cohortFrom"]),
+    ],
+)
+def test_other_questions_refuse_in_the_same_words(
+    scene: Scene, what: str, query: Json, rules: list[str]
+) -> None:
+    scene.story("0/A 1/B", plan="pro")
+    funnel = scene.funnel("A", "B", conversionWindowSeconds=HOUR_S, breakdownProperties=["plan"])
+    if what == "periods":
+        query = query | scene.period(100, 200)
+        query |= {"compareStartAt": scene.at(0), "compareEndAt": scene.at(100)}
+    answer = scene.request(funnel, what, **query)
+    assert faults(answer) == ["countLike rule_not_counted"] * len(rules)
+    messages = [fault["message"].partition(": ")[0] for fault in answer.json()["errors"]]
+    assert messages == rules
+
+
+@pytest.mark.parametrize(
+    "what", ["timing", "next", "verdict", "drivers", "flows", "forecast/replays", "unit-table"]
+)
+def test_questions_that_count_no_units_say_why_they_refuse(scene: Scene, what: str) -> None:
+    funnel = scene.funnel("A", "B", conversionWindowSeconds=HOUR_S)
+    answer = scene.request(funnel, what, countLike=PH)
+    [fault] = [each for each in answer.json()["errors"] if each["field"] == "countLike"]
+    assert answer.status_code == 400
+    assert fault["message"].startswith("This question does not count like another tool")

@@ -16,9 +16,9 @@ from tests.funnels.reference.other_tools import (
     NotKnown,
     ToolQuery,
     amplitude,
+    by_value,
     counted_runs,
     mixpanel,
-    mixpanel_by_value,
     mixpanel_totals,
     numbered,
     own_result,
@@ -174,7 +174,8 @@ def test_the_stories_of_breakdowns() -> None:
     assert [tool(AB, late).value for tool in tools] == [None, "Safari", None, None]
     assert [own_result(AB, changed).value, amplitude(AB, changed).value] == ["Safari"] * 2
     assert posthog(AB, changed).value == "Chrome"
-    assert mixpanel_by_value(AB, changed) == {"Chrome": 1, "Safari": 2}
+    each = by_value("mixpanel", AB, changed)
+    assert {value: result.reached for value, result in each.items()} == {"Chrome": 1, "Safari": 2}
 
 
 def test_the_story_of_times() -> None:

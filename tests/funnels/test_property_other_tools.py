@@ -5,7 +5,7 @@ default.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 
@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.base.clock import parse_time
 from penstock.warehouse.client import Warehouse
 from tests.funnels.examples import example_count, example_settings
 from tests.funnels.reference.other_tools import (
@@ -22,12 +23,14 @@ from tests.funnels.reference.other_tools import (
     Result,
     ToolQuery,
     amplitude,
+    by_value,
     mixpanel,
+    own_by_value,
     own_result,
     reasons,
     window_funnel,
 )
-from tests.funnels.scenario import Json, Scene
+from tests.funnels.scenario import DAY_S, Json, Scene
 
 VISITORS = 20
 """In each example."""
@@ -44,9 +47,11 @@ MODES = (
 WINDOW_S = 60
 OFFSETS_MS = (0, 0, 0, 0, 30, 700, 1700, 2000, -1700, -1)
 NUMBERS = (None, None, None, 1, 2, 3)
+VALUES = (None, "x", "y")
 
-Unit = Sequence[tuple[int, str, int | None]]
-"""The events of a unit: time in milliseconds from the beginning, name and sequence number."""
+UnitEvent = tuple[int, str, int | None, str | None]
+"""Time in milliseconds from the beginning, name, sequence number and value of an event."""
+Unit = Sequence[UnitEvent]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +69,14 @@ class Case:
     rule: str = ""
 
 
-def events(names: str) -> st.SearchStrategy[tuple[int, str, int | None]]:
+def events(names: str) -> st.SearchStrategy[UnitEvent]:
     return st.builds(
-        lambda tens, offset, name, number: (max(0, 10_000 * tens + offset), name, number),
+        lambda tens, offset, *more: (max(0, 10_000 * tens + offset), *more),
         st.integers(0, 9),
         st.sampled_from(OFFSETS_MS),
         st.sampled_from(names),
         st.sampled_from(NUMBERS),
+        st.sampled_from(VALUES),
     )
 
 
@@ -98,15 +104,37 @@ def cases_of(rule: str) -> st.SearchStrategy[Case]:
     )
 
 
+cases_with_values = st.builds(
+    Case,
+    st.sampled_from(STEPS[:2]),
+    st.sampled_from([None, (20, 70), (0, 50)]),
+    st.booleans(),
+    st.booleans(),
+    st.lists(
+        st.lists(events("ABC"), min_size=1, max_size=7, unique_by=lambda event: event[0] // 1000),
+        min_size=VISITORS,
+        max_size=VISITORS,
+    ),
+)
+"""Units without events of the same second, whose values would have no order."""
+
+
 @dataclass
 class Stage:
-    """Sends the cases to a service, each with its own names of events and units."""
+    """Sends the cases to a service, each with its own names of events and units.
+
+    before_hour_s: seconds from the beginning of the cases to the next full hour. A trend by hour
+    has room for 40 days.
+    """
 
     scene: Scene
     cases: int = 0
+    before_hour_s: int = 0
 
     def __post_init__(self) -> None:
-        self.scene.start_ms -= self.scene.start_ms % 1000
+        if self.before_hour_s:
+            self.scene.start_ms += 60 * DAY_S * 1000
+        self.scene.start_ms -= self.scene.start_ms % 3_600_000 + self.before_hour_s * 1000
 
     def name(self, name: str) -> str:
         return f"{self.cases} {name}"
@@ -118,17 +146,23 @@ class Stage:
         items, units = [], {}
         for index, unit in enumerate(case.units):
             who = self.name(f"unit {index}")
-            own = [(ms, self.name(name), number if numbers else None) for ms, name, number in unit]
-            units[who] = [Event(self.scene.start_ms + ms, name, number) for ms, name, number in own]
-            for ms, name, number in own:
-                more: Json = {"attempt": who} | ({} if number is None else {"n": number})
-                items.append(self.scene.item(ms / 1000, name, who, **more))
+            own = [
+                Event(self.scene.start_ms + ms, self.name(name), number if numbers else None, value)
+                for ms, name, number, value in unit
+            ]
+            units[who] = own
+            for event in own:
+                sent = {"attempt": who, "n": event.number, "plan": event.value}
+                more = {name: value for name, value in sent.items() if value is not None}
+                at_s = (event.at_ms - self.scene.start_ms) / 1000
+                items.append(self.scene.item(at_s, event.name, who, **more))
         for first in range(0, len(items), 100):
             self.scene.track(items[first : first + 100])
         steps = [[self.name(name) for name in step] for step in case.steps]
         definition: Json = {
             "conversionWindow": {"value": WINDOW_S // 60, "unit": "minute"},
             "sequenceProperty": numbers,
+            "breakdownProperties": ["plan"],
         }
         if case.rule == "any order":
             definition["order"] = "any"
@@ -188,7 +222,7 @@ def test_the_service_counts_like_the_second_program(scene: Scene, tool: str, mod
         funnel, question, units = stage.perform(case)
         if tool == "mixpanel" and question.has_shared_events:
             return
-        period = {} if case.period_s is None else scene.period(*case.period_s)
+        period = query_of_period(scene, case)
         modes = {"mode": mode} if mode else {}
         report = scene.results(funnel, countLike=tool, **modes, **period)
         ours = {who: own_result(question, own) or NOTHING for who, own in units.items()}
@@ -219,7 +253,7 @@ def test_the_service_counts_a_rule_like_the_second_program(
     @given(case=cases_of(rule))
     def agree(case: Case) -> None:
         funnel, question, units = stage.perform(case)
-        period = {} if case.period_s is None else scene.period(*case.period_s)
+        period = query_of_period(scene, case)
         report = scene.results(funnel, countLike=tool, **period)
         ours = {who: own_result(question, own) or NOTHING for who, own in units.items()}
         theirs = {who: TOOLS[tool](question, own) for who, own in units.items()}
@@ -228,10 +262,110 @@ def test_the_service_counts_a_rule_like_the_second_program(
     agree()
 
 
+@pytest.mark.slow("runs many random examples")
+@pytest.mark.parametrize(("tool", "mode"), COUNTS)
+def test_trends_count_like_the_second_program(scene: Scene, tool: str, mode: str) -> None:
+    stage = Stage(scene, before_hour_s=45)
+
+    @example_settings(EXAMPLES, f"trend {tool} {mode}")
+    @given(case=cases)
+    def agree(case: Case) -> None:
+        funnel, question, units = stage.perform(case)
+        if tool == "mixpanel" and question.has_shared_events:
+            return
+        query = {"countLike": tool, "interval": "hour"} | ({"mode": mode} if mode else {})
+        query |= query_of_period(scene, case)
+        for bucket in scene.report(funnel, "trend", **query)["data"]:
+            span = parse_time(bucket["from"]), parse_time(bucket["to"])
+            own = replace(question, span=span)
+            ours = {who: own_result(own, each) or NOTHING for who, each in units.items()}
+            theirs = {who: COUNTS[tool, mode](own, each) for who, each in units.items()}
+            assert_figures(bucket["countLike"], own, ours, theirs)
+            assert bucket["completed"] == bucket["countLike"]["completedHere"]
+            if not mode:
+                reasons = bucket["countLike"]["reasons"]
+                assert_reasons(reasons, own, units, tool, ours, theirs)
+
+    agree()
+
+
+@pytest.mark.slow("runs many random examples")
+@pytest.mark.parametrize(
+    ("tool", "mode"),
+    [("posthog", ""), ("amplitude", ""), ("mixpanel", ""), ("mixpanel", "optimized")],
+)
+def test_comparisons_count_like_the_second_program(scene: Scene, tool: str, mode: str) -> None:
+    stage = Stage(scene)
+    more = {"optimized": True} if mode else {}
+
+    @example_settings(max(1, example_count(100) // VISITORS), f"compare {tool} {mode}")
+    @given(case=cases_with_values)
+    def agree(case: Case) -> None:
+        funnel, question, units = stage.perform(case)
+        query = {"countLike": tool, "property": "plan"} | ({"mode": mode} if mode else {})
+        query |= query_of_period(scene, case)
+        if not scene.results(funnel, **query_of_period(scene, case))["aggregate"]["entered"]:
+            return
+        record = scene.report(funnel, "compare", **query)
+        ours = {who: own_by_value(question, own) for who, own in units.items()}
+        theirs = {who: by_value(tool, question, own, **more) for who, own in units.items()}
+        shown = [cohort["cohort"]["plan"] for cohort in record["cohorts"]]
+        for cohort in record["cohorts"]:
+            value = cohort["cohort"]["plan"]
+            assert_figures(cohort["countLike"], question, part(ours, value), part(theirs, value))
+            assert cohort["completed"] == cohort["countLike"]["completedHere"]
+        others = record["countLike"]["others"]["entered"]
+        assert others == sum(value not in shown for own in theirs.values() for value in own)
+
+    agree()
+
+
+@pytest.mark.slow("runs many random examples")
+def test_periods_count_like_the_second_program(scene: Scene) -> None:
+    stage = Stage(scene)
+
+    @example_settings(max(1, example_count(300) // VISITORS), "periods")
+    @given(case=cases, kind=st.sampled_from(list(COUNTS)))
+    def agree(case: Case, kind: tuple[str, str]) -> None:
+        funnel, question, units = stage.perform(case)
+        tool, mode = kind
+        if tool == "mixpanel" and question.has_shared_events:
+            return
+        query = {"countLike": tool, **({"mode": mode} if mode else {}), **scene.period(50, 100)}
+        query |= {"compareStartAt": scene.at(0), "compareEndAt": scene.at(50)}
+        record = scene.report(funnel, "periods", **query)
+        for part, start_s in ((record, 50), (record["earlier"], 0)):
+            start_ms = scene.start_ms + start_s * 1000
+            own = replace(question, start_ms=start_ms, end_ms=start_ms + 50_000)
+            ours = {who: own_result(own, each) or NOTHING for who, each in units.items()}
+            theirs = {who: COUNTS[kind](own, each) for who, each in units.items()}
+            assert_counts(part, own, ours, theirs)
+
+    agree()
+
+
+def query_of_period(scene: Scene, case: Case) -> Json:
+    return {} if case.period_s is None else scene.period(*case.period_s)
+
+
+def part(
+    units: Mapping[str, Mapping[str | None, Result]], value: str | None
+) -> Mapping[str, Result]:
+    """The results of all units in one cohort."""
+    return {who: results.get(value, NOTHING) for who, results in units.items()}
+
+
 def assert_counts(
     report: Json, question: ToolQuery, ours: Mapping[str, Result], theirs: Mapping[str, Result]
 ) -> None:
-    last, counted = len(question.steps), report["countLike"]
+    assert_figures(report["countLike"], question, ours, theirs)
+    assert report["aggregate"]["completed"] == report["countLike"]["completedHere"]
+
+
+def assert_figures(
+    counted: Json, question: ToolQuery, ours: Mapping[str, Result], theirs: Mapping[str, Result]
+) -> None:
+    last = len(question.steps)
     expected = {
         "entered": sum(each.reached > 0 for each in theirs.values()),
         "completed": sum(each.reached == last for each in theirs.values()),
@@ -244,7 +378,6 @@ def assert_counts(
         ),
     }
     assert {name: counted[name] for name in expected} == expected
-    assert report["aggregate"]["completed"] == counted["completedHere"]
     gap = counted["onlyThere"] - counted["onlyHere"]
     assert counted["completedHere"] + gap == counted["completed"]
     for name in ("onlyThere", "onlyHere"):

@@ -22,6 +22,8 @@ from penstock.funnels.comparisons.words import change_words, period_words
 from penstock.funnels.forecasts.schema import ForecastRecord
 from penstock.funnels.forecasts.service import forecasts_of
 from penstock.funnels.late_events import late_share
+from penstock.funnels.other_tools.schema import CountLikeRecord, LikeQuery
+from penstock.funnels.other_tools.service import count_like
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.parameters import Selection, unfit_parameters
@@ -43,7 +45,7 @@ _LATE_SHARE = 0.1
 """Excess in the share of late events from which the earlier period looks better than it did."""
 
 
-class PeriodsQuery(CohortQuery, InTimezone):
+class PeriodsQuery(CohortQuery, InTimezone, LikeQuery):
     """Query parameters for a comparison of two periods."""
 
     start_at: Annotated[int, AS_TIME, Field(description=f"Start of the later period: {TIME}.")]
@@ -181,6 +183,8 @@ class EarlierPeriodRecord(Record):
     evaluated_at: str
     """Later events were not read: the period was as old then."""
     aggregate: AggregateRecord
+    count_like: CountLikeRecord | MISSING = MISSING
+    """Present only if the request has `countLike`."""
 
 
 class PeriodsRecord(HeadRecord):
@@ -191,6 +195,9 @@ class PeriodsRecord(HeadRecord):
     forecast: ForecastRecord | MISSING | None = MISSING
     """Where its rate settles; null if no unit is open. Present only if the request has
     `forecast=true`.
+    """
+    count_like: CountLikeRecord | MISSING = MISSING
+    """The later period by the rules of the other tool. Present only if the request has `countLike`.
     """
     earlier: EarlierPeriodRecord
     settled_rate: ChangeRecord
@@ -218,6 +225,7 @@ def compare_periods(
     span = (query.compare_start_at, query.compare_end_at)
     as_of_ms = context.params.evaluated_at_ms - (query.start_at - query.compare_start_at)
     earlier_context = runner.move(context, *span, as_of_ms)
+    like, like_before = (count_like(runner, each, query) for each in (context, earlier_context))
     forecasts = forecasts_of(runner, context) if query.forecast else None
     report, earlier = report_of(runner, context, forecasts), report_of(runner, earlier_context)
     now, before = report.aggregate, earlier.aggregate
@@ -228,10 +236,12 @@ def compare_periods(
         else f"No data before {_day(since, context, query)}.",
         aggregate=now,
         forecast=report.forecast,
+        count_like=MISSING if like is None else like,
         earlier=EarlierPeriodRecord(
             period=earlier.period,
             evaluated_at=iso(earlier_context.params.evaluated_at_ms),
             aggregate=before,
+            count_like=MISSING if like_before is None else like_before,
         ),
         settled_rate=_completion_change(now, before),
         so_far=_change_so_far(now, before),

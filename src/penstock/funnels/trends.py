@@ -14,6 +14,9 @@ from penstock.base.rates import rate
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.forecasts.schema import ForecastRecord
 from penstock.funnels.forecasts.service import Forecasts, forecasts_of
+from penstock.funnels.other_tools.rules import Parts
+from penstock.funnels.other_tools.schema import LikeFiguresRecord, LikeQuery, LikeRulesRecord
+from penstock.funnels.other_tools.service import CountedLike, count_parts_like
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.history import spans_after_last_pause
@@ -32,7 +35,7 @@ _NOTE = (
 )
 
 
-class TrendQuery(CohortQuery, InBuckets):
+class TrendQuery(CohortQuery, InBuckets, LikeQuery):
     """The query parameters for a trend."""
 
     step: Annotated[int | None, Field(ge=1, le=19)] = None
@@ -93,6 +96,10 @@ class TrendBucketRecord(FiguresRecord, _SpanRecord, SettledRecord):
     """Where the rate settles; null if no unit is open, or if fewer than 30 are eligible. Present
     only if the request has `forecast=true`.
     """
+    count_like: LikeFiguresRecord | MISSING = MISSING
+    """Units that enter in the bucket by the rules of the other tool. Present only if the request
+    has `countLike`.
+    """
 
 
 class TrendRecord(HeadRecord):
@@ -105,6 +112,8 @@ class TrendRecord(HeadRecord):
     timezone: str
     note: str | None
     """Why buckets do not add up to the total of visitors; null for attempts."""
+    count_like: LikeRulesRecord | MISSING = MISSING
+    """The rules of the other tool. Present only if the request has `countLike`."""
     data: list[TrendBucketRecord]
 
 
@@ -126,16 +135,28 @@ def read_trend(runner: FunnelQueryRunner, context: QueryContext, query: TrendQue
         forecasts = forecasts_of(runner, context, _open_spans(context, edges))
         result = _entries(runner, forecasts.context, edges, query) if edges else result
     rows = {row["bucket"]: row for row in result.rows}
+    like = _count_like(runner, context, query, edges)
     return TrendRecord(
         **head_of(context, result.provenance),
         interval=query.interval,
         timezone=query.timezone,
         note=None if context.definition.enters_once else _NOTE,
+        count_like=MISSING if like is None else like.rules,
         data=[
-            _bucket(context, start_ms, end_ms, rows.get(start_ms), query.step, pair, forecasts)
+            _bucket(
+                context, start_ms, end_ms, rows.get(start_ms), query.step, pair, forecasts, like
+            )
             for start_ms, end_ms in pairwise(edges)
         ],
     )
+
+
+def _count_like(
+    runner: FunnelQueryRunner, context: QueryContext, query: TrendQuery, edges: Sequence[int]
+) -> CountedLike | None:
+    """Return the numbers of each bucket by the rules of the tool that the query names, if any."""
+    earlier = min([0, *edges[:1]]) - 1  # The start of a bucket for entries before the first one.
+    return count_parts_like(runner, context, query, Parts((earlier, *edges[:-1])))
 
 
 def last_entry_ms(runner: FunnelQueryRunner, context: QueryContext) -> int | None:
@@ -240,6 +261,7 @@ def _bucket(
     step: int | None,
     pair: tuple[int, int] | None,
     forecasts: Forecasts | None,
+    like: CountedLike | None,
 ) -> TrendBucketRecord:
     params, window_s = context.params, context.definition.window_s
     is_cut = (
@@ -259,6 +281,7 @@ def _bucket(
         forecast=MISSING
         if forecasts is None
         else row and forecasts.of_bucket(_inside(context, start_ms, end_ms)[0], row),
+        count_like=MISSING if like is None else like.figures(start_ms),
     )
 
 

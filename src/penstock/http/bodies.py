@@ -275,7 +275,9 @@ def read_query(request: AnyRequest, model: type[Q]) -> Q:
         query = model.model_validate(parameters)
     except ValidationError as error:
         faults = [
-            replace(fault, message=NO_SUCH_PARAMETER) if fault.code == "unknown_field" else fault
+            replace(fault, message=model.REFUSED.get(fault.field, NO_SUCH_PARAMETER))
+            if fault.code == "unknown_field"
+            else fault
             for fault in faults_of(error)
         ]
         raise bad_parameter(*faults, *repeated) from None

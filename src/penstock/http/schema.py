@@ -7,7 +7,7 @@ as the contract requires.
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Annotated, Any, Self, TypeVar, cast, get_args
+from typing import Annotated, Any, ClassVar, Self, TypeVar, cast, get_args
 
 from pydantic import (
     AfterValidator,
@@ -121,7 +121,12 @@ class Input(BaseModel):
 
 
 class Query(BaseModel):
-    """The query parameters of a route: camelCase, converted from text, no unknown parameters."""
+    """The query parameters of a route: camelCase, converted from text, no unknown parameters.
+
+    REFUSED: why the route does not have parameters that others have, by name.
+    """
+
+    REFUSED: ClassVar[Mapping[str, str]] = {}
 
     model_config = ConfigDict(
         defer_build=True,

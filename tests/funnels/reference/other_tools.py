@@ -40,7 +40,11 @@ The rules leave these choices:
     events of the unit. With `strict_once` the choice of events is free, as for choice 3.
 16. Reasons: a unit that a tool does not count, and one that did not enter, have reached 0 steps.
     Excluded units differ from others in their outcome also where their steps are equal.
-17. A single rule of a tool, applied to Penstock's own: `within` keeps the rule of sequence numbers
+17. A trend counts a unit once in each of its spans: only entries of the span may begin there, and
+    a tool reads the same events as for the whole period. Runs are those of the whole period.
+18. A comparison of values counts a unit in the cohort of its value. For PostHog and Amplitude there
+    is one value, for Mixpanel one for each value of an entry, for Penstock that of its entry.
+19. A single rule of a tool, applied to Penstock's own: `within` keeps the rule of sequence numbers
     that do not rise, but not their order at equal times. One event for every step is the engine's
     function, which has no numbers, and for an attempt no first entry: it is tried only without.
 """
@@ -76,7 +80,8 @@ class ToolQuery:
     """A funnel and a period.
 
     steps: for each step, the names of its events. excluded: names of the exclusions after a step,
-    by its number. of_attempts, every_run, has_numbers: whether the unit is an attempt, a run of a
+    by its number. span: start and end of the only times at which units may enter; None for the
+    whole period. of_attempts, every_run, has_numbers: whether the unit is an attempt, a run of a
     visitor, and whether the funnel has a sequence property, for Penstock's own rules.
     """
 
@@ -87,6 +92,7 @@ class ToolQuery:
     excluded: Mapping[int, Collection[str]] = field(default_factory=dict)
     strict: bool = False
     any_order: bool = False
+    span: tuple[int, int] | None = None
     of_attempts: bool = False
     every_run: bool = False
     has_numbers: bool = False
@@ -101,6 +107,11 @@ class ToolQuery:
         return (self.start_ms is None or self.start_ms <= at_ms) and (
             self.end_ms is None or at_ms < self.end_ms
         )
+
+    def enters(self, at_ms: int) -> bool:
+        """Whether an entry at this time counts."""
+        start, end = self.span or (at_ms, at_ms + 1)
+        return self.begins(at_ms) and start <= at_ms < end
 
     def is_late(self, entry_ms: int, at_ms: int) -> bool:
         return self.window_ms is not None and at_ms > entry_ms + self.window_ms
@@ -193,7 +204,7 @@ def best_in_any_order(
 ) -> Result:
     best = 0
     for first in events:
-        if question.begins(first.at_ms):
+        if question.enters(first.at_ms):
             inside = [
                 event
                 for event in events
@@ -217,7 +228,7 @@ def posthog(question: ToolQuery, events: Iterable[Event], tolerance_ms: int = 0)
         chains(
             question,
             own,
-            own,
+            [event for event in own if question.enters(event.at_ms)],
             lambda last, event: (
                 last.at_ms <= event.at_ms + tolerance_ms
                 and (is_free is None or is_free(last, event))
@@ -231,12 +242,17 @@ def posthog(question: ToolQuery, events: Iterable[Event], tolerance_ms: int = 0)
     if not clean:
         return NOTHING
     chain = min(clean, key=lambda chain: (chain[-1].at_ms, -chain[0].at_ms))
+    took_ms = chain[-1].at_ms - chain[0].at_ms
+    return Result(furthest, value=first_value(question, own), took_ms=took_ms)
+
+
+def first_value(question: ToolQuery, events: Iterable[Event]) -> str | None:
     values = (
         event.value
-        for event in own
+        for event in in_order(events)
         if event.value is not None and any(event.name in step for step in question.steps)
     )
-    return Result(furthest, value=next(values, None), took_ms=chain[-1].at_ms - chain[0].at_ms)
+    return next(values, None)
 
 
 def is_excluded(question: ToolQuery, events: Sequence[Event], chain: Chain) -> bool:
@@ -266,7 +282,7 @@ def amplitude(question: ToolQuery, events: Iterable[Event], grain_ms: int = SECO
     if question.excluded:
         raise NotKnown("exclusions")
     own = numbered(events)
-    entries = [event for event in own if question.begins(event.at_ms)]
+    entries = [event for event in own if question.enters(event.at_ms)]
     if question.any_order:
         return best_in_any_order(question, own, needed=0)
 
@@ -303,10 +319,10 @@ def one_per_time(question: ToolQuery, events: Iterable[Event]) -> list[Event]:
 def mixpanel(question: ToolQuery, events: Iterable[Event], *, optimized: bool = False) -> Result:
     """Count the first entry in the period; optimized: the entry that leads furthest."""
     if not optimized:
-        return next(mixpanel_totals(question, events), NOTHING)
+        return next(mixpanel_totals(of_span(question), events), NOTHING)
     own = numbered(events)
     entries = (
-        entry for entry in own if question.matches(entry, 0) and question.begins(entry.at_ms)
+        entry for entry in own if question.matches(entry, 0) and question.enters(entry.at_ms)
     )
     tries = (
         next(mixpanel_totals(replace(question, start_ms=entry.at_ms), own), NOTHING)
@@ -315,14 +331,14 @@ def mixpanel(question: ToolQuery, events: Iterable[Event], *, optimized: bool = 
     return max(tries, key=lambda each: (each.reached, -(each.took_ms or 0)), default=NOTHING)
 
 
-def mixpanel_by_value(question: ToolQuery, events: Sequence[Event]) -> dict[str | None, int]:
-    """Uniques for each value of the entry: steps reached."""
-    values = [event.value for event in events if question.matches(event, 0)]
-    reached = {}
-    for value in values:
-        own = [event for event in events if not question.matches(event, 0) or event.value == value]
-        reached[value] = mixpanel(question, own).reached
-    return reached
+def of_span(question: ToolQuery) -> ToolQuery:
+    """The same question, whose period is its span."""
+    if question.span is None:
+        return question
+    (start_ms, end_ms), own = question.span, question
+    if question.start_ms is not None and question.end_ms is not None:
+        start_ms, end_ms = max(start_ms, question.start_ms), min(end_ms, question.end_ms)
+    return replace(own, start_ms=start_ms, end_ms=end_ms, span=None)
 
 
 def mixpanel_totals(question: ToolQuery, events: Iterable[Event]) -> Iterator[Result]:
@@ -350,7 +366,8 @@ def mixpanel_totals(question: ToolQuery, events: Iterable[Event]) -> Iterator[Re
         run = mixpanel_run(question, own, entry)
         step = excluded_after(question, own, run)
         reached = len(run) if step is None else step
-        yield Result(reached, value=entry.value, took_ms=run[-1].at_ms - entry.at_ms)
+        if question.enters(entry.at_ms):
+            yield Result(reached, value=entry.value, took_ms=run[-1].at_ms - entry.at_ms)
         if len(run) == len(question.steps) and step is None:
             after_ms = run[-1].at_ms
         elif step is not None:
@@ -411,11 +428,14 @@ def window_funnel(
     own = [replace(event, at_ms=event.at_ms // unit_ms) for event in own]
     window = None if question.window_ms is None else question.window_ms // unit_ms
     question = replace(question, window_ms=window, start_ms=None, end_ms=None)
+    if question.span is not None:
+        start_ms, end_ms = question.span
+        question = replace(question, span=(start_ms // unit_ms, end_ms // unit_ms))
     if "strict_once" in modes:
         tries = chains(
             question,
             own,
-            own,
+            [event for event in own if question.enters(event.at_ms)],
             lambda last, event: (
                 last.at_ms < event.at_ms
                 if "strict_increase" in modes
@@ -437,7 +457,7 @@ def longest_level(question: ToolQuery, events: Sequence[Event], modes: Sequence[
         for step in [
             step
             for step in range(steps)
-            if question.matches(event, step) and (step or question.begins(event.at_ms))
+            if question.matches(event, step) and (step or question.enters(event.at_ms))
         ]
         or ([-1] if "strict_order" in modes else [])
     )
@@ -485,8 +505,9 @@ def own_result(question: ToolQuery, events: Iterable[Event], **switches: str) ->
         return Result(longest_level(question, own, modes))
     if ties == "within":
         runs = [mixpanel_run(question, own, entry) for entry in own if question.matches(entry, 0)]
-        runs = [run for run in (runs[:1] if is_first else runs) if question.begins(run[0].at_ms)]
-        return Result(max(map(len, runs[:1] if entries == "first" else runs), default=0))
+        runs = [run for run in (runs[:1] if is_first else runs) if question.enters(run[0].at_ms)]
+        run = max(runs[:1] if entries == "first" else runs, key=len, default=())
+        return Result(len(run), value=run[0].value if run else None)
     counted = counted_runs(question, own, switches)
     if entries == "first":
         counted = counted[:1]
@@ -495,6 +516,38 @@ def own_result(question: ToolQuery, events: Iterable[Event], **switches: str) ->
         return NOTHING
     took_ms = best.done_ms[-1] - best.entry_ms
     return Result(best.reached, best.is_excluded, value_of(best.values), took_ms)
+
+
+def own_by_value(
+    question: ToolQuery, events: Sequence[Event], **switches: str
+) -> Mapping[str | None, Result]:
+    """`own_result` by the value of the cohort, with the switch `cohortFrom`: that of the entry, or
+    `first` (of any step in the period), or `eachEntry`.
+    """
+    cohort_from = switches.pop("cohortFrom", "entry")
+    result = own_result(question, events, **switches) or NOTHING
+    value = result.value
+    if cohort_from == "eachEntry" and not (question.of_attempts and "entries" not in switches):
+        return by_value_of_entry(
+            question, events, lambda own: own_result(question, own, **switches) or NOTHING
+        )
+    if cohort_from == "first":
+        value = first_value(question, [each for each in events if question.begins(each.at_ms)])
+    return {value: result} if result.reached else {}
+
+
+def by_value_of_entry(
+    question: ToolQuery, events: Sequence[Event], count: Callable[[Sequence[Event]], Result]
+) -> Mapping[str | None, Result]:
+    """The result for each value of an entry: entries with other values are left out."""
+    values = {event.value for event in events if question.matches(event, 0)}
+    results = {
+        value: count(
+            [event for event in events if not question.matches(event, 0) or event.value == value]
+        )
+        for value in values
+    }
+    return {value: result for value, result in results.items() if result.reached}
 
 
 def counted_runs(
@@ -512,7 +565,7 @@ def counted_runs(
         events = one_per_time(question, events)
     read = [unit_event(question, event) for event in events]
     runs = runs_in_any_order if question.any_order else all_runs
-    return [run for run in runs(funnel, read) if question.begins(sent_ms[run.entry.id])]
+    return [run for run in runs(funnel, read) if question.enters(sent_ms[run.entry.id])]
 
 
 def funnel_of(question: ToolQuery, ties: str, *, enters_once: bool) -> Funnel:
@@ -578,6 +631,16 @@ TOOLS: Mapping[str, Callable[[ToolQuery, Iterable[Event]], Result]] = {
     "amplitude": amplitude,
     "mixpanel": mixpanel,
 }
+
+
+def by_value(
+    tool: str, question: ToolQuery, events: Sequence[Event], **more: bool
+) -> Mapping[str | None, Result]:
+    """The results of a unit by the value of its cohort."""
+    if tool == "mixpanel":
+        return by_value_of_entry(question, events, lambda own: mixpanel(question, own, **more))
+    result = TOOLS[tool](question, events)
+    return {result.value: result} if result.reached else {}
 
 
 def reasons(

@@ -8,6 +8,7 @@ from pydantic import MISSING, Field, JsonValue, TypeAdapter, ValidationError, fi
 
 from penstock.base.scalar import Scalar
 from penstock.funnels.forecasts.schema import ForecastRecord
+from penstock.funnels.other_tools.schema import LikeFiguresRecord, LikeQuery, LikeRulesRecord
 from penstock.funnels.queries.schema import AdHocQuery, CohortKeyRecord, CoverageRecord, HeadRecord
 from penstock.funnels.results.schema import ConversionRate, Excluded, RangeRecord, SettledRecord
 from penstock.http.schema import Record, RuleBroken
@@ -15,7 +16,7 @@ from penstock.http.schema import Record, RuleBroken
 _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
 
 
-class CompareQuery(AdHocQuery):
+class CompareQuery(AdHocQuery, LikeQuery):
     """The query parameters for a comparison."""
 
     property_: Annotated[str, Field(alias="property")]
@@ -116,6 +117,17 @@ class ComparedRecord(SettledRecord, CohortKeyRecord):
     """Where its rate settles; null if none of its units is open, or if fewer than 30 are eligible.
     Present only if the request has `forecast=true`.
     """
+    count_like: LikeFiguresRecord | MISSING = MISSING
+    """Units of the cohort here, or by the rules of the other tool, which may take the value from
+    another event. Present only if the request has `countLike`.
+    """
+
+
+class CohortsLikeRecord(LikeRulesRecord):
+    """The rules of another tool that a comparison of cohorts counts by."""
+
+    others: LikeFiguresRecord
+    """Units in all other cohorts, with those that have their value only there."""
 
 
 class ComparisonRecord(HeadRecord):
@@ -135,5 +147,7 @@ class ComparisonRecord(HeadRecord):
     """Number of cohorts that are not in `cohorts`."""
     cohorts: list[ComparedRecord]
     """The 50 largest cohorts, largest first, and the baseline."""
+    count_like: CohortsLikeRecord | MISSING = MISSING
+    """The rules of the other tool. Present only if the request has `countLike`."""
     warnings: list[ComparisonWarningRecord]
     coverage: CoverageRecord

@@ -21,6 +21,7 @@ from penstock.funnels.comparisons.proportions import (
 )
 from penstock.funnels.comparisons.schema import (
     AgainstBaselineRecord,
+    CohortsLikeRecord,
     ComparedRecord,
     CompareQuery,
     ComparisonRecord,
@@ -31,6 +32,9 @@ from penstock.funnels.comparisons.words import summary
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.forecasts.schema import ForecastRecord
 from penstock.funnels.forecasts.service import Forecasts, forecasts_of
+from penstock.funnels.other_tools.rules import Parts
+from penstock.funnels.other_tools.schema import LikeFiguresRecord
+from penstock.funnels.other_tools.service import CountedLike, count_parts_like
 from penstock.funnels.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.provenance import Provenance, head_of
@@ -102,9 +106,14 @@ def compare_cohorts(
             message = f"No unit of this query entered with this value of {query.property_}."
             raise bad_parameter(Fault("baseline", "unknown_cohort", message))
     warnings = _warnings(context.definition, query.property_, arms, cohorts.total)
+    parts = Parts(name=query.property_, values=tuple(arm.value for arm in arms))
+    like = count_parts_like(runner, context, query, parts)
     return ComparisonRecord(
         **head_of(context, provenance),
-        **_compare(query.property_, arms, baseline),
+        **_compare(query.property_, arms, baseline, like),
+        count_like=MISSING
+        if like is None
+        else CohortsLikeRecord(**dict(like.rules), others=like.figures(0)),
         summary=_summary(context.definition, query.property_, arms, baseline),
         total=cohorts.count,
         left_out=cohorts.count - len(arms),
@@ -140,7 +149,9 @@ def _arm(definition: Definition, row: Mapping[str, Any], forecasts: Forecasts | 
     return Arm(untagged(texts[0]), Tally.of_steps(row), sum(row["conflicting"]), forecast)
 
 
-def _compare(name: str, arms: Sequence[Arm], baseline: Arm | None) -> dict[str, Any]:
+def _compare(
+    name: str, arms: Sequence[Arm], baseline: Arm | None, like: CountedLike | None
+) -> dict[str, Any]:
     index = arms.index(baseline) if baseline else None
     shares = [arm.tally.completions for arm in arms]
     settled = [arm.tally.settled_completions for arm in arms]
@@ -150,7 +161,10 @@ def _compare(name: str, arms: Sequence[Arm], baseline: Arm | None) -> dict[str, 
         "property": name,
         "baseline": cohort_key([name], [baseline.value]) if baseline else None,
         "confidence_level": CONFIDENCE_LEVEL,
-        "cohorts": [_record(name, *row) for row in zip(arms, against, of_settled, strict=True)],
+        "cohorts": [
+            _record(name, *row, MISSING if like is None else like.figures(part))
+            for part, row in enumerate(zip(arms, against, of_settled, strict=True), start=1)
+        ],
     }
 
 
@@ -178,6 +192,7 @@ def _record(
     arm: Arm,
     against: AgainstBaselineRecord | None,
     settled_against: AgainstBaselineRecord | None,
+    like: LikeFiguresRecord | MISSING,
 ) -> ComparedRecord:
     tally, all_units, settled = arm.tally, arm.tally.completions, arm.tally.settled_completions
     figures = {
@@ -195,6 +210,7 @@ def _record(
         settled_too_few=settled.whole < MIN_UNITS,
         settled_against_baseline=settled_against,
         forecast=arm.forecast,
+        count_like=like,
     )
 
 

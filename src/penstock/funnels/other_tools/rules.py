@@ -6,14 +6,21 @@ are one value for each switch: those of the funnel (`choices_here`) or of a tool
 Source: docs/other-tools.md.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 
 from penstock.base.errors import Fault, Invalid
+from penstock.base.scalar import Scalar
 from penstock.funnels.definitions.model import CountingUnit, Definition
-from penstock.funnels.statements.other_tools import Entries, Excluded, Greedy, Rules
+from penstock.funnels.statements.other_tools import (
+    CohortFrom,
+    Entries,
+    Excluded,
+    Greedy,
+    Rules,
+)
 from penstock.funnels.statements.query import QueryParams
 
 RULES_OF = "2026-11"
@@ -40,6 +47,7 @@ class Switch(StrEnum):
     ONE_EVENT = "oneEvent"
     EXCLUDED = "excluded"
     STRICT = "strict"
+    COHORT_FROM = "cohortFrom"
 
 
 Choices = Mapping[Switch, str]
@@ -101,6 +109,7 @@ TOOLS: Mapping[Tool, ToolRules] = MappingProxyType(
                 Switch.NUMBERS: "ignored",
                 Switch.EXCLUDED: "gone",
                 Switch.STRICT: "dropOff",
+                Switch.COHORT_FROM: CohortFrom.FIRST,
             },
             window_s=14 * 86_400,
             counts_units="people",
@@ -132,6 +141,7 @@ TOOLS: Mapping[Tool, ToolRules] = MappingProxyType(
                 Switch.AFTER_END: "counted",
                 Switch.NUMBERS: "ignored",
                 Switch.EXCLUDED: "atStep",
+                Switch.COHORT_FROM: CohortFrom.EACH_ENTRY,
             },
             window_s=7 * 86_400,
             counts_units="users",
@@ -147,8 +157,27 @@ TOOLS: Mapping[Tool, ToolRules] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
+class Parts:
+    """What a question divides units by.
+
+    edges_ms: starts of spans of time, for a trend. name: a breakdown property, and values: those
+    that are compared.
+    """
+
+    edges_ms: tuple[int, ...] = ()
+    name: str | None = None
+    values: tuple[Scalar | None, ...] = ()
+
+
+NO_PARTS = Parts()
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
-    """The rules here and there, and the switches on which they differ, in the order of `Switch`."""
+    """The rules here and there, and the switches on which they differ, in the order of `Switch`.
+
+    has_whole_seconds: whether events of payment providers may have times in whole seconds.
+    """
 
     tool: Tool
     modes: tuple[str, ...]
@@ -156,6 +185,8 @@ class Comparison:
     params: QueryParams
     here: Choices
     there: Choices
+    parts: Parts
+    has_whole_seconds: bool
 
     @property
     def switches(self) -> list[Switch]:
@@ -166,7 +197,12 @@ class Comparison:
         return TOOLS[self.tool]
 
     def rules_here(self) -> Rules:
-        return Rules(self.definition, self.params)
+        return self.divided(Rules(self.definition, self.params), self.here)
+
+    def divided(self, rules: Rules, choices: Choices) -> Rules:
+        """Return the rules with the parts of the question."""
+        cohort_from = None if self.parts.name is None else CohortFrom(choices[Switch.COHORT_FROM])
+        return replace(rules, edges_ms=self.parts.edges_ms, cohort_from=cohort_from)
 
     def rules_there(self) -> Rules:
         rules = rules_of(self, self.switches)
@@ -178,9 +214,17 @@ class Comparison:
 
 
 def compare(
-    tool: Tool, modes: Sequence[str], definition: Definition, params: QueryParams
+    tool: Tool,
+    modes: Sequence[str],
+    definition: Definition,
+    params: QueryParams,
+    parts: Parts = NO_PARTS,
+    *,
+    has_whole_seconds: bool = False,
 ) -> Comparison:
     """Return the rules of a funnel and of a tool.
+
+    parts, has_whole_seconds: see `Comparison`.
 
     Raises Invalid if the tool's rule for a part of the funnel is unknown or not counted.
     """
@@ -195,13 +239,17 @@ def compare(
         known = f"one of {', '.join(row.modes)}" if row.modes else "left out"
         message = f"{row.name} has no mode {unknown[0]}: mode must be {known}."
         raise Invalid([Fault("mode", "not_one_of", message)])
-    definition = replace(definition, breakdown_properties=(), breakdown_at="entry")
+    asked_at = definition.breakdown_at
+    names = () if parts.name is None else (parts.name,)
+    definition = replace(definition, breakdown_properties=names, breakdown_at="entry")
     here = choices_here(definition)
     there = choices_there(row, modes, definition, params)
-    comparison = Comparison(tool, tuple(modes), definition, params, here, there)
+    comparison = Comparison(
+        tool, tuple(modes), definition, params, here, there, parts, has_whole_seconds
+    )
     faults = [
         Fault("countLike", "rule_not_counted", f"{rule}: {message}")
-        for rule, message in _refused(comparison)
+        for rule, message in [*_refused(comparison), *_refused_cohorts(comparison, asked_at)]
     ]
     if faults:
         raise Invalid(faults)
@@ -222,6 +270,7 @@ def choices_here(definition: Definition) -> Choices:
         Switch.ONE_EVENT: "once",
         Switch.EXCLUDED: "ownOutcome" if has_exclusions else "none",
         Switch.STRICT: "excludes" if _is_strict(definition) else "none",
+        Switch.COHORT_FROM: CohortFrom.ENTRY if definition.breakdown_properties else "none",
     }
 
 
@@ -245,6 +294,8 @@ def choices_there(
         there[Switch.EXCLUDED] = "none"
     if here[Switch.STRICT] == "none" and row.choices.get(Switch.STRICT):
         there[Switch.STRICT] = "none"
+    if here[Switch.COHORT_FROM] == "none":
+        there[Switch.COHORT_FROM] = "none"
     if definition.in_any_order:  # Equal times decide nothing.
         there[Switch.TIES] = here[Switch.TIES]
     return there
@@ -291,17 +342,34 @@ def rules_of(comparison: Comparison, switches: Sequence[Switch]) -> Rules | None
         == ("inStepOrder", "ignored", "best"),
         excluded=excluded,
     )
+    rules = comparison.divided(rules, choices)
+    if rules.by_tries and rules.cohort_from is CohortFrom.ENTRY:
+        return None  # That fold does not know the entry.
     if comparison.tool is Tool.MIXPANEL:
         within_ms = _WITHIN_MS if choices[Switch.TIES] == "within" else None
         return replace(rules, greedy=Greedy(Entries(choices[Switch.ENTRIES]), within_ms))
     if choices[Switch.ONE_EVENT] != "every" and choices[Switch.STRICT] in _OF_FOLD:
-        return rules
+        return _in_linear_time(comparison, rules)
     by_function = (
         choices[Switch.ENTRIES] == "best"
         and choices[Switch.NUMBERS] == "ignored"
         and choices[Switch.EXCLUDED] in ("none", "ignored")
     )
     return replace(rules, modes=_function_modes(comparison, choices)) if by_function else None
+
+
+def _in_linear_time(comparison: Comparison, rules: Rules) -> Rules:
+    """Return the rules with the fold that need not follow each entry, if it counts the same."""
+    definition = rules.definition
+    is_by_time = (
+        definition.counting_unit is CountingUnit.VISITOR
+        and definition.sequence_property is None
+        and not definition.in_any_order
+        and not (definition.in_step_order and definition.has_shared_events)
+        and not definition.excludes
+        and not comparison.has_whole_seconds
+    )
+    return replace(rules, greedy=Greedy(Entries.BEST, None)) if is_by_time else rules
 
 
 def _function_modes(comparison: Comparison, choices: Choices) -> tuple[str, ...]:
@@ -364,6 +432,21 @@ def _refused(comparison: Comparison) -> list[tuple[str, str]]:
     if params.settled:
         refused.append(("settled", f"{name} counts open units too. Leave out settled."))
     return refused
+
+
+def _refused_cohorts(comparison: Comparison, breakdown_at: str | int) -> Iterator[tuple[str, str]]:
+    """Yield why cohorts are not counted. breakdown_at: the event that the question asks for."""
+    name = comparison.row.name
+    if comparison.parts.name is None:
+        return
+    if comparison.tool is Tool.WINDOWFUNNEL:
+        message = f"The cohorts of {name} are those that its query groups by. Ask for results."
+        yield "cohortFrom", message
+    if comparison.modes == ("totals",):
+        yield "cohortFrom", "How totals divide runs is not known. Ask for results or a trend."
+    if breakdown_at != "entry":
+        message = f"{name}'s own rule chooses the event of the value. Leave out breakdownAt."
+        yield "cohortFrom", message
 
 
 _GA4 = (

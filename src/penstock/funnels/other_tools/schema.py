@@ -121,11 +121,8 @@ class ShownRecord(Record):
     """The part that rules do not explain: people, filters, missing events."""
 
 
-class CountLikeRecord(Record):
-    """The same events counted by the rules of another tool.
-
-    completed there = completedHere + onlyThere - onlyHere.
-    """
+class LikeRulesRecord(Record):
+    """The rules of another tool."""
 
     tool: Tool
     mode: str
@@ -134,6 +131,18 @@ class CountLikeRecord(Record):
     """Month of the rules."""
     definition: dict[str, str]
     """The rules that the tool counts by, by name."""
+    assumed: list[str]
+    """Rules that the tool does not document, or that cannot be known here."""
+    settings: list[SettingRecord]
+    """Settings to compare first."""
+
+
+class LikeFiguresRecord(Record):
+    """The same events counted by the rules of another tool.
+
+    completed there = completedHere + onlyThere - onlyHere.
+    """
+
     entered: int
     completed: int
     entered_here: int
@@ -142,15 +151,19 @@ class CountLikeRecord(Record):
     only_here: int
     same_units: int
     """Units that entered here or there, with the same reached step and outcome in both."""
-    assumed: list[str]
-    """Rules that the tool does not document, or that cannot be known here."""
-    settings: list[SettingRecord]
-    """Settings to compare first."""
     reasons: list[DifferenceRecord]
     """Most units first."""
+    sentences: list[str]
+
+
+class CountLikeRecord(LikeFiguresRecord, LikeRulesRecord):
+    """The same events counted by the rules of another tool.
+
+    completed there = completedHere + onlyThere - onlyHere.
+    """
+
     shown: ShownRecord | None
     """null unless the request has `shown`."""
-    sentences: list[str]
 
 
 class UnitThereRecord(Record):

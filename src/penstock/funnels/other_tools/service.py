@@ -1,7 +1,7 @@
 """Counts a funnel by the rules of another tool, and explains the difference unit by unit."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -9,8 +9,10 @@ from typing import Any
 from penstock.base.wording import listed
 from penstock.funnels.other_tools import words
 from penstock.funnels.other_tools.rules import (
+    NO_PARTS,
     RULES_OF,
     Comparison,
+    Parts,
     Switch,
     compare,
     rules_of,
@@ -19,7 +21,9 @@ from penstock.funnels.other_tools.schema import (
     CountLikeRecord,
     DifferenceRecord,
     DiffersQuery,
+    LikeFiguresRecord,
     LikeQuery,
+    LikeRulesRecord,
     ShownQuery,
     ShownRecord,
     UnitThereRecord,
@@ -64,32 +68,87 @@ class Reason:
 class Group:
     """Units with the same results here and there, and the reason; None if the results are equal.
 
-    here, there: see `compared`. units: their number. named: keys of units that differ, the first
-    `MAX_NAMED_UNITS`.
+    here, there, part: see `compared`. units: their number. named: keys of units that differ, the
+    first `MAX_NAMED_UNITS`.
     """
 
     here: int
     there: int
+    part: int
     units: int
     named: Sequence[int]
     reason: Reason | None
 
 
+@dataclass(frozen=True, slots=True)
+class CountedLike:
+    """Numbers by the rules of a tool, for each part of a question that divides units.
+
+    by_part: figures by the start of a span, or by the index of a value. A part without units has
+    none.
+    """
+
+    rules: LikeRulesRecord
+    by_part: Mapping[int, LikeFiguresRecord]
+    none: LikeFiguresRecord
+
+    def figures(self, part: int) -> LikeFiguresRecord:
+        return self.by_part.get(part, self.none)
+
+
 def count_like(
-    runner: FunnelQueryRunner, context: QueryContext, query: ShownQuery
+    runner: FunnelQueryRunner, context: QueryContext, query: LikeQuery
 ) -> CountLikeRecord | None:
     """Return the numbers by the rules of the tool that the query names; None if it names none.
 
     Raises Invalid if a rule of the tool is unknown or not counted.
     """
-    comparison = comparison_of(context, query)
+    counted = count_parts_like(runner, context, query, NO_PARTS)
+    if counted is None:
+        return None
+    figures, shown = counted.figures(0), None
+    more = list(figures.sentences)
+    if isinstance(query, ShownQuery) and query.shown is not None:
+        shown = ShownRecord(
+            shown=query.shown,
+            by_rules=figures.completed,
+            unexplained=query.shown - figures.completed,
+        )
+        more.append(words.shown_words(shown))
+    parts = {**dict(counted.rules), **dict(figures), "sentences": more}
+    return CountLikeRecord(**parts, shown=shown)
+
+
+def count_parts_like(
+    runner: FunnelQueryRunner, context: QueryContext, query: LikeQuery, parts: Parts
+) -> CountedLike | None:
+    """Like `count_like`, but for each part of the units."""
+    comparison = comparison_of(context, query, parts)
     if comparison is None:
         return None
-    completed = len(context.definition.steps)
+    by_part: dict[int, list[Group]] = {}
+    for group in compare_units(runner, context, comparison):
+        by_part.setdefault(group.part, []).append(group)
+    return CountedLike(
+        LikeRulesRecord(
+            tool=comparison.tool,
+            mode=",".join(comparison.modes),
+            rules=RULES_OF,
+            definition=words.definition_record(comparison),
+            assumed=words.assumed(comparison, context),
+            settings=words.settings(comparison, context),
+        ),
+        {part: _figures(comparison, groups) for part, groups in by_part.items()},
+        _figures(comparison, []),
+    )
+
+
+def _figures(comparison: Comparison, groups: Iterable[Group]) -> LikeFiguresRecord:
+    last = len(comparison.definition.steps)
     totals: Counter[str] = Counter()
     by_reason: dict[Reason, Counter[str]] = {}
-    for group in compare_units(runner, context, comparison):
-        here, there = group.here == completed, group.there == completed
+    for group in groups:
+        here, there = group.here == last, group.there == last
         counts = Counter(
             units=group.units,
             only_there=group.units * (there and not here),
@@ -129,32 +188,24 @@ def count_like(
             by_reason.items(), key=lambda item: (-item[1]["units"], item[0].name)
         )
     ]
-    shown = None
-    if query.shown is not None:
-        shown = ShownRecord(
-            shown=query.shown,
-            by_rules=figures["completed"],
-            unexplained=query.shown - figures["completed"],
-        )
-    return CountLikeRecord(
-        tool=comparison.tool,
-        mode=",".join(comparison.modes),
-        rules=RULES_OF,
-        definition=words.definition_record(comparison),
-        **figures,
-        assumed=words.assumed(comparison, context),
-        settings=words.settings(comparison, context),
-        reasons=reasons,
-        shown=shown,
-        sentences=words.sentences(comparison, figures, reasons, shown),
-    )
+    sentences = words.sentences(comparison, figures, reasons)
+    return LikeFiguresRecord(**figures, reasons=reasons, sentences=sentences)
 
 
-def comparison_of(context: QueryContext, query: LikeQuery) -> Comparison | None:
+def comparison_of(
+    context: QueryContext, query: LikeQuery, parts: Parts = NO_PARTS
+) -> Comparison | None:
     """Return the rules to compare; None if the query names no tool. Raises like `count_like`."""
     if query.count_like is None:
         return None
-    return compare(query.count_like, query.mode, context.definition, context.params)
+    return compare(
+        query.count_like,
+        query.mode,
+        context.definition,
+        context.params,
+        parts,
+        has_whole_seconds=context.profile.has_provider_events,
+    )
 
 
 def compare_units(
@@ -166,18 +217,32 @@ def compare_units(
     """Yield all units in groups.
 
     Other rules are tried only with units that differ, and pairs of them only with those that no
-    single rule explains: named ones, or else all units again. units: keys of the units to compare;
-    None for all.
+    single rule explains: named ones, or else all units again. All of this has the time of one
+    statement. units: keys of the units to compare; None for all.
     """
     here, there = comparison.rules_here(), comparison.rules_there()
+    check = runner.deadline()
 
-    def fetch(tried: Tried, units: Sequence[int] | None) -> list[Mapping[str, Any]]:
-        rules = [rules for _, rules in tried]
-        statement = compared(context.profile, here, there, rules, units=units)
+    def fetch(
+        tried: Tried,
+        units: Sequence[int] | None,
+        known: Mapping[int, tuple[int, int]] | None = None,
+    ) -> list[Mapping[str, Any]]:
+        check()
+        statement = compared(
+            context.profile,
+            here,
+            there,
+            [rules for _, rules in tried],
+            units=units,
+            known=known,
+            values=comparison.parts.values,
+        )
         return list(runner.fetch_events(context, statement).rows)
 
     def group(row: Mapping[str, Any], reason: Reason | None) -> Group:
-        return Group(row["here"], row["there"], row["units"], row["named"], reason)
+        names = ("here", "there", "part", "units", "named")
+        return Group(*(row[name] for name in names), reason)
 
     rows = fetch([], units)
     yield from (group(row, None) for row in rows if row["here"] == row["there"])
@@ -187,14 +252,16 @@ def compare_units(
         count = sum(row["units"] for row in left)
         if not count:
             return
-        tried, known = [*earlier, *sets], (1 << len(earlier)) - 1
+        tried, explained_earlier, known = [*earlier, *sets], (1 << len(earlier)) - 1, None
         if count <= MAX_NAMED_UNITS and not comparison.definition.repeat:
-            tried, known = sets, 0
-            units = [unit for row in left for unit in row["named"]]
-        rows = [row for row in fetch(tried, units) if row["here"] != row["there"]]
+            results = {unit: (row["here"], row["there"]) for row in left for unit in row["named"]}
+            units = sorted(results)
+            if comparison.parts == NO_PARTS:  # Other parts of these units may be explained.
+                tried, explained_earlier, known = sets, 0, results
+        rows = [row for row in fetch(tried, units, known) if row["here"] != row["there"]]
         left = [row for row in rows if not row["explained"]]
         for row in rows:
-            if row["explained"] and not row["explained"] & known:
+            if row["explained"] and not row["explained"] & explained_earlier:
                 yield group(row, Reason.of(tried, row["explained"]))
         earlier += sets
     everything = tuple(comparison.switches)

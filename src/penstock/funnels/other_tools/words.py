@@ -33,6 +33,8 @@ _PHRASES: Mapping[tuple[Switch, str], str] = {
     (Switch.EXCLUDED, "ignored"): "nothing excludes a unit",
     (Switch.STRICT, "strict_order"): "any event between two steps breaks the order",
     (Switch.STRICT, "strict_deduplication"): "a repeated step breaks the order",
+    (Switch.COHORT_FROM, "first"): "the first value of a step in the period counts",
+    (Switch.COHORT_FROM, "eachEntry"): "the value of each entry counts, not only that of one",
 }
 
 
@@ -92,7 +94,7 @@ def _end_words(comparison: Comparison, end_ms: int) -> str:
 
 def definition_record(comparison: Comparison) -> dict[str, str]:
     """Return the rules that the tool counts by: unit, window, and a value for each switch."""
-    switches = {switch.value: value for switch, value in comparison.there.items()}
+    switches = {switch.value: str(value) for switch, value in comparison.there.items()}
     return {"unit": _unit(comparison), "window": _window(comparison), **switches}
 
 
@@ -130,6 +132,8 @@ def assumed(comparison: Comparison, context: QueryContext) -> list[str]:
         texts.append("an exclusion at the time of the next step does not count")
     if comparison.there[Switch.STRICT] == "dropOff":
         texts.append("an event at the time of the next step ends the try, as here")
+    if comparison.parts.edges_ms:
+        texts.append("a unit counts once in each bucket that it enters in, as visitors do here")
     if comparison.definition.window_s is None:
         texts.append("there is no conversion window, as here")
     return texts
@@ -176,7 +180,6 @@ def sentences(
     comparison: Comparison,
     figures: Mapping[str, int],
     reasons: Sequence[DifferenceRecord],
-    shown: ShownRecord | None,
 ) -> list[str]:
     """Return what the comparison says, in sentences."""
     entered, entered_here = figures["entered"], figures["entered_here"]
@@ -205,12 +208,11 @@ def sentences(
         texts.append(
             f"{others:,} more reached another step there, but completed in both or in neither."
         )
-    if shown is not None:
-        texts.append(_shown_words(shown))
     return texts
 
 
-def _shown_words(shown: ShownRecord) -> str:
+def shown_words(shown: ShownRecord) -> str:
+    """Return how far the rules explain the number that the tool shows."""
     if shown.unexplained == 0:
         return f"{shown.shown:,} is what the rules give: nothing is left to explain."
     sign = "+" if shown.unexplained > 0 else "−"

@@ -1,10 +1,11 @@
 """Wire types that all responses about a funnel share. Source: contract, "Funnels"."""
 
 import csv
+from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
 from operator import not_
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     MISSING,
@@ -50,6 +51,11 @@ _NOT_A_LIST = ("json_invalid", "json_type", "list_type")
 
 class PeriodQuery(InPeriod):
     """Query parameters that select units by website, time of entry and revision."""
+
+    REFUSED: ClassVar[Mapping[str, str]] = {
+        "countLike": "This question does not count like another tool, whose rules give numbers of "
+        "units. Ask for results, trend, compare, periods or units, or leave countLike out."
+    }
 
     website_id: str | None = None
     """Only events of this website."""

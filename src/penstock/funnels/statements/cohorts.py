@@ -86,11 +86,12 @@ def in_cohort_filter(plan: Plan) -> str:
     conditions = ["1"]
     for name, value in plan.params.cohort.items():
         position = plan.definition.breakdown_properties.index(name) + 1
-        conditions.append(f"keys[{position}] = {_key_of(plan, name, value)}")
+        conditions.append(f"keys[{position}] = {key_of(plan, name, value)}")
     return " AND ".join(conditions)
 
 
-def _key_of(plan: Plan, name: str, value: Scalar | None) -> str:
+def key_of(plan: Plan, name: str, value: Scalar | None) -> str:
+    """Return the hash of a value of a breakdown property; 0 for a missing value."""
     text = tagged(value)
     if not text:
         return "0"

@@ -3,11 +3,13 @@
 Source: docs/other-tools.md.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from penstock.base.scalar import Scalar
 from penstock.funnels.definitions.model import Definition
+from penstock.funnels.statements.cohorts import key_of
 from penstock.funnels.statements.counted_units import counted_units
 from penstock.funnels.statements.entries import MAX_COMPARISONS
 from penstock.funnels.statements.events import matched_events
@@ -21,13 +23,15 @@ from penstock.funnels.statements.query import (
     Strategy,
     Subset,
 )
-from penstock.funnels.statements.relations import with_relations
+from penstock.funnels.statements.relations import compose, with_relations
 from penstock.funnels.statements.runs import NO_END
 
 EXCLUDED = 128
 """Added to the result of a unit that was excluded after the step that it reached."""
 MAX_NAMED_UNITS = 20_000
 """Maximum number of differing units whose keys `compared` returns for each of its rows."""
+_NEVER = 2**62
+"""The time of what never happens: later than every event and the end of every window."""
 
 
 class Entries(StrEnum):
@@ -45,12 +49,27 @@ class Entries(StrEnum):
     EVERY_IN_PERIOD = "everyInPeriod"
 
 
+_OF_RUNS = (Entries.EVERY, Entries.EVERY_IN_PERIOD)
+
+
 class Excluded(StrEnum):
     """How excluded units count: with their own outcome, not at all, or at their step."""
 
     OWN_OUTCOME = "ownOutcome"
     GONE = "gone"
     AT_STEP = "atStep"
+
+
+class CohortFrom(StrEnum):
+    """The event that gives the value of a unit's cohort.
+
+    ENTRY: the entry that counts. EACH_ENTRY: each entry, so a unit may count once for each value.
+    FIRST: the first event of a step in the period that has a value.
+    """
+
+    ENTRY = "entry"
+    EACH_ENTRY = "eachEntry"
+    FIRST = "first"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +80,9 @@ class Rules:
     events counts if they have the same time and match the same rows. modes: modes of the engine's
     function `windowFunnel`, which counts then; None for a fold. greedy: the fold that counts then;
     None for ours. by_tries: whether the fold of `_by_tries` counts. excluded: how units count that
-    an event excludes.
+    an event excludes. edges_ms: starts of spans of time: a unit counts once for each span that it
+    enters in; empty for no spans. cohort_from: how units are divided by the definition's only
+    breakdown property; None to leave them together.
     """
 
     definition: Definition
@@ -72,6 +93,13 @@ class Rules:
     greedy: "Greedy | None" = None
     by_tries: bool = False
     excluded: Excluded = Excluded.OWN_OUTCOME
+    edges_ms: tuple[int, ...] = ()
+    cohort_from: CohortFrom | None = None
+
+    @property
+    def counts_parts(self) -> bool:
+        """Whether a unit may count in several parts: spans of time or cohorts."""
+        return bool(self.edges_ms) or self.cohort_from is CohortFrom.EACH_ENTRY
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,39 +121,77 @@ def compared(
     tried: Sequence[Rules],
     *,
     units: Sequence[int] | None = None,
+    known: Mapping[int, tuple[int, int]] | None = None,
+    values: Sequence[Scalar | None] = (),
 ) -> Statement:
     """Count units by their results here, there and by other rules that might explain there.
 
     A result is the number of steps that the unit reached, plus `EXCLUDED` if it was excluded; 0 if
-    it did not enter. units: keys of the units to read; None for all.
+    it did not enter. units: keys of the units to read; None for all. known: results here and there
+    of all these units, which then are not counted again. values: the cohorts to count, if the rules
+    divide units by a property.
 
-    Columns: here, there (results), explained (a mask with a bit for each of `tried` that has the
-    result of there; 0 if the results do not differ), units (their number) and named (keys of units
-    whose results differ, the first `MAX_NAMED_UNITS`).
+    Columns: here, there (results), part (start of the span, or index of the value from 1; otherwise
+    0), explained (a mask with a bit for each of `tried` that has the result of there; 0 if the
+    results do not differ), units (their number) and named (keys of units whose results differ, the
+    first `MAX_NAMED_UNITS`).
     """
     first = _plan(here, profile, units)
-    results = _results(first, [here, there, *tried], profile, units)
-    explains = " + ".join(f"{1 << at} * (results[{at + 3}] = there)" for at in range(len(tried)))
-    sql = f"""
-    SELECT here, there, if(here != there, {explains or "0"}, 0) AS explained, count() AS units,
+    counted = [*([here, there] if known is None else []), *tried]
+    relations, results = _results(first, counted, profile, units)
+    own = "results[1] AS here, results[2] AS there"
+    if known is not None:
+        keys = first.binder.bind("Array(UInt64)", list(known))
+        results += f" UNION ALL SELECT arrayJoin({keys}), toUInt64(0), toUInt8(0), 0"
+        each = (
+            first.binder.bind("Array(UInt8)", list(one))
+            for one in zip(*known.values(), strict=True)
+        )
+        own = ", ".join(
+            f"transform(unit, {keys}, {of_units}, toUInt8(0)) AS {name}"
+            for name, of_units in zip(("here", "there"), each, strict=True)
+        )
+    offset = 1 if known is not None else 3
+    explains = " + ".join(
+        f"{1 << at} * (results[{at + offset}] = there)" for at in range(len(tried))
+    )
+    part = "part"
+    if here.cohort_from is not None:
+        [name] = here.definition.breakdown_properties
+        cohorts = ", ".join(key_of(first, name, value) for value in values)
+        part = f"indexOf([{cohorts}], part)"
+    by_rule = ", ".join(f"maxIf(result, position = {at})" for at in range(len(counted)))
+    tail = f"""
+    SELECT here, there, in_part AS part, if(here != there, {explains or "0"}, 0) AS explained,
+           count() AS units,
            groupArraySortedIf({MAX_NAMED_UNITS})(unit, here != there) AS named
-    FROM (SELECT unit, results, results[1] AS here, results[2] AS there FROM ({results}))
-    GROUP BY here, there, explained"""
-    return Statement(sql, first.binder.values)
+    FROM (SELECT unit, {part} AS in_part, results, {own}
+          FROM (SELECT unit, part, [{by_rule}] AS results FROM ({results}) GROUP BY unit, part))
+    GROUP BY here, there, in_part, explained"""
+    return compose(first, relations, tail)
 
 
 def _results(
     first: Plan, rules: Sequence[Rules], profile: DataProfile, units: Sequence[int] | None
-) -> str:
-    """Select each unit and its results by all rules, in order."""
+) -> tuple[dict[str, str], str]:
+    """Return relations, and a query for each unit, its part and its result by each of the rules.
+
+    Only the relations of the first rules stand at the top of the statement, where the engine keeps
+    the rows that are read several times: these are our own rules for all units. Others have their
+    own, with the same names.
+    """
+    top: dict[str, str] = {}
     each = []
     for at, own in enumerate(rules):
         plan = _plan(own, profile, units)
         plan.binder = first.binder
-        counted = _counted(plan, own)
-        each.append(f"SELECT unit, result, {at} AS position FROM ({counted})")
-    results = ", ".join(f"maxIf(result, position = {at})" for at in range(len(rules)))
-    return f"SELECT unit, [{results}] AS results FROM ({' UNION ALL '.join(each)}) GROUP BY unit"
+        relations, counted = _counted(plan, own)
+        if at == 0:
+            top = relations
+        else:
+            counted = with_relations(relations, counted, ("chains",))
+        each.append(f"SELECT unit, part, result, {at} AS position FROM ({counted})")
+    return top, " UNION ALL ".join(each)
 
 
 def _plan(rules: Rules, profile: DataProfile, units: Sequence[int] | None) -> Plan:
@@ -139,25 +205,55 @@ def _plan(rules: Rules, profile: DataProfile, units: Sequence[int] | None) -> Pl
         rules.params,
         profile,
         subset=Subset(units=units),
+        edges_ms=rules.edges_ms or None,
         tick_ms=rules.tick_ms,
     )
 
 
-def _counted(plan: Plan, rules: Rules) -> str:
-    """Select the units that the rules count. Columns: unit, result."""
+def _counted(plan: Plan, rules: Rules) -> tuple[dict[str, str], str]:
+    """Return relations, and a query for the units that the rules count.
+
+    Columns: unit, part, result.
+    """
     if rules.modes is not None:
-        return _by_function(plan, rules.modes)
+        return _by_function(plan, rules, rules.modes)
     if rules.greedy is not None:
-        return _by_greedy_fold(plan, rules.greedy, rules.excluded)
+        return _by_greedy_fold(plan, rules, rules.greedy)
     if rules.by_tries:
-        return _by_tries(plan)
+        return _by_tries(plan, rules)
     strategy = Strategy.AUTO if plan.subset.units is None else Strategy.GENERAL
     relations = counted_units(plan, strategy)
     if rules.one_of_kind:
         relations["matched"] = f"SELECT * FROM ({relations['matched']}) LIMIT 1 BY unit, ts, mask"
     result = _result("reached", "excluded_after >= 0", rules.excluded)
-    tail = f"SELECT unit, {result} AS result FROM counted"
-    return with_relations(relations, tail, ("chains",))
+    key = "keys[1]" if rules.cohort_from is CohortFrom.ENTRY else "0"
+    part = _part(plan, rules, "entry_ts", key)
+    tail = f"SELECT unit, {part} AS part, {result} AS result FROM counted"
+    return relations, _with_first_values(plan, rules, relations, tail)
+
+
+def _part(plan: Plan, rules: Rules, entry_ts: str, key: str) -> str:
+    """Return the part in which a unit counts. key: the value's key by `ENTRY` or `EACH_ENTRY`."""
+    if rules.edges_ms:
+        edges = plan.binder.bind("Array(Int64)", list(rules.edges_ms))
+        return f"roundDown({entry_ts}, {edges})"
+    return f"toUInt64({key})"
+
+
+def _with_first_values(plan: Plan, rules: Rules, relations: dict[str, str], tail: str) -> str:
+    """Return the rows of `tail` with the value that `FIRST` asks for, if the rules do, as `part`.
+
+    relations: those of `tail`, of which one is `matched`.
+    """
+    if rules.cohort_from is not CohortFrom.FIRST:
+        return tail
+    relations["first_values"] = f"""
+        SELECT unit, argMinIf(key_1, (ts, event_id), key_1 != 0) AS value FROM matched
+        WHERE unit != 0 AND {plan.overlaps("mask", plan.required)} AND {plan.in_period("ts")}
+        GROUP BY unit"""
+    return f"""
+        SELECT counted.unit AS unit, first_values.value AS part, counted.result AS result
+        FROM ({tail}) AS counted LEFT ANY JOIN first_values ON counted.unit = first_values.unit"""
 
 
 def _result(reached: str, is_excluded: str, excluded: Excluded) -> str:
@@ -177,91 +273,192 @@ def _events_of_units(plan: Plan, *, matching: bool = True) -> tuple[dict[str, st
     return relations, events
 
 
-def _by_function(plan: Plan, modes: Sequence[str]) -> str:
+def _by_function(plan: Plan, rules: Rules, modes: Sequence[str]) -> tuple[dict[str, str], str]:
     """Count with the engine's function over the events that match a row.
 
     Only where order is strict does it read all events, because each of them breaks the order.
     """
     relations, events = _events_of_units(plan, matching="strict_order" not in modes)
-    starts = f"{plan.overlaps('mask', plan.entry_bits)} AND {plan.in_period('ts')}"
-    conditions = [starts + plan.may_enter()]
-    conditions += [plan.overlaps("mask", step.all) for step in plan.steps[1:]]
+    starts, source = _entries_by_span(plan, rules, relations, events)
+    conditions = [starts, *(plan.overlaps("mask", step.all) for step in plan.steps[1:])]
     window = 2**63 - 1 if plan.window_ms is None else plan.window_ms
     arguments = ", ".join([str(window), *(f"'{mode}'" for mode in modes)])
-    since = "1"
-    if plan.params.start_ms is not None:
-        since = f"ts >= {plan.binder.bind('Int64', plan.params.start_ms)}"
+    level = f"windowFunnel({arguments})(toUInt64(ts), {', '.join(conditions)})"
     tail = f"""
-        SELECT unit, windowFunnel({arguments})(toUInt64(ts), {", ".join(conditions)}) AS result
-        FROM {events} WHERE unit != 0 AND {since} GROUP BY unit HAVING result > 0"""
-    return with_relations(relations, tail)
+        SELECT unit, part, {level} AS result
+        FROM ({source}) GROUP BY unit, part HAVING result > 0"""
+    return relations, tail
 
 
-def _by_greedy_fold(plan: Plan, greedy: Greedy, excluded: Excluded) -> str:
+def _entries_by_span(
+    plan: Plan, rules: Rules, relations: dict[str, str], events: str
+) -> tuple[str, str]:
+    """Return whether an event may enter, and the events that a tool reads of each unit and part.
+
+    With spans, a unit's events are read again for each span that it enters in, because an entry in
+    another span must not continue there.
+    """
+    starts = f"{plan.overlaps('mask', plan.entry_bits)} AND {plan.in_period('ts')}"
+    starts += plan.may_enter()
+    since = "unit != 0"
+    if plan.params.start_ms is not None:
+        since += f" AND ts >= {plan.binder.bind('Int64', plan.params.start_ms)}"
+    if not rules.edges_ms:
+        return starts, f"SELECT *, toUInt64(0) AS part FROM {events} WHERE {since}"
+    span = _part(plan, rules, "ts", "0")
+    relations["entered"] = f"""
+        SELECT unit, {span} AS part, max(ts) AS last_ts FROM {events}
+        WHERE unit != 0 AND {starts} GROUP BY unit, part"""
+    source = f"""
+        SELECT events.*, entered.part AS part
+        FROM {events} AS events INNER JOIN entered ON events.unit = entered.unit
+        WHERE {since.replace("unit", "events.unit", 1)} AND ts >= entered.part
+          AND ts <= {plan.window_end("entered.last_ts")}"""
+    return f"{starts} AND {span} = part", source
+
+
+def _by_greedy_fold(plan: Plan, rules: Rules, greedy: Greedy) -> tuple[dict[str, str], str]:
     relations, events = _events_of_units(plan)
+    follow = _by_numbers if plan.definition.sequence_property else _by_times
+    n = len(plan.steps)
+    ends, excludes = [], []
+    for k in range(2, n + 1):
+        if plan.exclusions[k - 2]:
+            stops = f"stop_{k} <= window_end AND (at_{k} > window_end OR stop_{k} < at_{k})"
+            ends += [stops, str(k - 1)]
+            excludes += [stops, f"stop_{k}"]
+        ends += [f"at_{k} > window_end", str(k - 1)]
+        excludes += [f"at_{k} > window_end", "0"]
+    stop = f"multiIf({', '.join(excludes)}, 0)" if plan.excludes else "0"
+    folded = f"""
+        SELECT unit, part, entry_ts, entry_id, {stop} AS stop_ts,
+               multiIf({", ".join(ends)}, {n}) AS steps,
+               {_result("steps", "stop_ts != 0", rules.excluded)} AS reached,
+               multiIf(stop_ts != 0, stop_ts, steps < {n}, window_end, greatest(at_{n}, entry_ts))
+                   AS end_ts
+        FROM (SELECT *, least({plan.window_end("entry_ts")}, {_NEVER - 1}) AS window_end
+              FROM ({follow(plan, rules, greedy, events)}))"""
+    if greedy.entries is Entries.FIRST_EVER:
+        folded = f"SELECT * FROM ({folded}) WHERE {plan.in_period('entry_ts')}"
+    if greedy.entries in _OF_RUNS:
+        return relations, _runs(plan, folded)
+    rank = f"(reached % {EXCLUDED}, reached < {EXCLUDED}, -entry_ts)"
+    by = "unit, part" if rules.counts_parts else "unit"
+    tail = f"""
+        SELECT unit, best.1 AS part, best.2 AS result
+        FROM (SELECT unit, argMax((part, reached), {rank}) AS best FROM ({folded}) GROUP BY {by})"""
+    return relations, _with_first_values(plan, rules, relations, tail)
+
+
+def _by_times(plan: Plan, rules: Rules, greedy: Greedy, events: str) -> str:
+    """Select the entries that may count, and the time of each step and exclusion after them.
+
+    Times alone decide, so an entry need not be followed through the events of its unit: for all
+    entries at once, the next event is found in two sorted lists. Columns: unit, part, entry_ts,
+    entry_id, at_2 and so on (times of the steps), stop_2 and so on (times of the exclusions).
+    """
+    starts = _starts(plan, greedy.entries)
+    entry_id = "event_id" if greedy.entries in _OF_RUNS else "''"
+    key = "0" if rules.cohort_from in (None, CohortFrom.FIRST) else "key_1"
+    part = _part(plan, rules, "ts", key)
+    lists = [f"groupArrayIf((ts, {entry_id}, {part}), {starts}) AS sent"]
+    for k, (step, exclusion) in enumerate(zip(plan.steps[1:], plan.exclusions, strict=True), 2):
+        lists.append(f"arraySort(groupArrayIf(ts, {plan.overlaps('mask', step.all)})) AS step_{k}")
+        if exclusion:
+            excludes = plan.overlaps("mask", exclusion)
+            lists.append(f"arraySort(groupArrayIf(ts, {excludes})) AS exclusion_{k}")
+    folded = f"""
+        SELECT * EXCEPT (sent), {_chosen(rules, greedy.entries, "arraySort(sent)")} AS entries
+        FROM (SELECT unit, {", ".join(lists)} FROM {events} WHERE unit != 0 GROUP BY unit
+              HAVING notEmpty(sent))"""
+    shift_ms = -greedy.within_ms if greedy.within_ms is not None else 1
+    if greedy.within_ms is None and plan.definition.in_step_order:
+        shift_ms = 0
+    found, last = ["entries"], "entries.1"
+    for k, exclusion in enumerate(plan.exclusions, 2):
+        following = {f"at_{k}": _next(last, shift_ms, f"step_{k}")}
+        if exclusion:
+            following[f"stop_{k}"] = _next(last, 1, f"exclusion_{k}")
+        columns = ", ".join(f"{times} AS {name}" for name, times in following.items())
+        folded = f"SELECT *, {columns} FROM ({folded})"
+        found += following
+        last = f"at_{k}"
+    names = ", ".join(f"found.{at} AS {name}" for at, name in enumerate(found[1:], 2))
+    return f"""
+        SELECT unit, found.1.1 AS entry_ts, found.1.2 AS entry_id, found.1.3 AS part, {names}
+        FROM (SELECT unit, arrayJoin(arrayZip({", ".join(found)})) AS found FROM ({folded}))"""
+
+
+def _next(times: str, shift_ms: int, others: str) -> str:
+    """Return for each of some times the first of others that is not earlier than it, shifted.
+
+    Both lists are sorted, and so is the result.
+    """
+    marks = f"""arraySort(arrayConcat(arrayMap(t -> (t + {shift_ms}, 0), {times}),
+                                      arrayMap(t -> (t, 1), {others})))"""
+    found = "arrayReverseFill(mark -> mark.2 = 1, marks)"
+    return f"""arrayMap(marks -> arrayMap(
+                   mark -> if(mark.2 = 1, mark.1, {_NEVER}),
+                   arrayFilter((mark, own) -> own.2 = 0, {found}, marks)), [{marks}])[1]"""
+
+
+def _by_numbers(plan: Plan, rules: Rules, greedy: Greedy, events: str) -> str:
+    """Like `_by_times`, where sequence numbers decide as well: follow one entry after the other."""
     fields = {"ts": "Int64", "seq": "UInt64", "event_id": "String", "mask": plan.mask_type}
     if plan.has_entry_filters:
         fields["passes"] = "UInt8"
+    if plan.breadth:
+        fields["key_1"] = "UInt64"
     event = f"Tuple({', '.join(f'{name} {kind}' for name, kind in fields.items())})"
-    relations["histories"] = f"""
-        SELECT unit, arraySort(groupArray(CAST(({", ".join(fields)}), '{event}'))) AS history
-        FROM {events} WHERE unit != 0 GROUP BY unit"""
+    history = f"arraySort(groupArray(CAST(({', '.join(fields)}), '{event}')))"
+    starts = _starts(plan, greedy.entries, "x.")
+    key = "0" if rules.cohort_from in (None, CohortFrom.FIRST) else "x.key_1"
+    part = _part(plan, rules, "x.ts", key)
+    own = f"arrayMap(x -> (x, {part}, {part}), arrayFilter(x -> {starts}, history))"
+    limit = f"greatest(1, intDiv({MAX_COMPARISONS}, length(history)))"
+    chosen = f"arraySlice({_chosen(rules, greedy.entries, own)}, 1, {limit})"
     # Each name is defined in a separate subquery, as in the general fold.
     folded = f"""
-        SELECT unit, history, {_entry(plan, greedy.entries)} AS event_1,
-               event_1.ts AS entry_ts, {plan.window_end("entry_ts")} AS window_end,
+        SELECT unit, history, entry.2 AS part, event_1, event_1.ts AS entry_ts,
+               event_1.event_id AS entry_id, {plan.window_end("entry_ts")} AS until,
                if(event_1.seq = {UNUSABLE}, 0, event_1.seq + 1) AS least_1
-        FROM histories"""
-    for k, step in enumerate(plan.steps[1:], start=2):
-        conditions = [
-            f"event_{k - 1}.ts != 0",
-            plan.overlaps("x.mask", step.all),
-            "x.ts <= window_end",
-            _follows(plan, greedy.within_ms, f"event_{k - 1}"),
-            f"x.seq >= least_{k - 1}",
-        ]
+        FROM (SELECT *, entry.1 AS event_1 FROM (
+            SELECT unit, history, arrayJoin({chosen}) AS entry
+            FROM (SELECT unit, {history} AS history FROM {events}
+                  WHERE unit != 0 GROUP BY unit)))"""
+    for k, (step, exclusion) in enumerate(zip(plan.steps[1:], plan.exclusions, strict=True), 2):
+        last = f"event_{k - 1}"
+        inside = f"{last}.ts != 0 AND x.ts <= until"
+        follows = f"{_follows(plan, greedy.within_ms, last)} AND x.seq >= least_{k - 1}"
+        does = f"{plan.overlaps('x.mask', step.all)} AND {inside} AND {follows}"
+        columns = f"arrayFirst(x -> {does}, history) AS event_{k}"
+        if exclusion:
+            stops = f"{plan.overlaps('x.mask', exclusion)} AND {inside} AND x.ts > {last}.ts"
+            columns += f", arrayFirst(x -> {stops}, history).ts AS first_stop_{k}"
         next_number = f"if(event_{k}.seq = {UNUSABLE}, least_{k - 1}, event_{k}.seq + 1)"
-        first = f"arrayFirst(x -> {' AND '.join(conditions)}, history)"
-        folded = f"SELECT *, {first} AS event_{k}, toInt64(0) AS stop_{k} FROM ({folded})"
-        if exclusion := plan.exclusions[k - 2]:
-            conditions[1] = plan.overlaps("x.mask", exclusion)
-            conditions[3] = f"x.ts > event_{k - 1}.ts"
-            stop = f"arrayFirst(x -> {' AND '.join(conditions[:4])}, history)"
-            is_stop = "stop.ts != 0 AND (next.ts = 0 OR stop.ts < next.ts)"
-            folded = f"""
-        SELECT * EXCEPT (next, stop), if({is_stop}, stop.ts, 0) AS stop_{k},
-               if({is_stop}, CAST((0, 0, '', 0{", 0" * plan.has_entry_filters}), '{event}'),
-                  next) AS event_{k}
-        FROM (SELECT * EXCEPT (event_{k}, stop_{k}), event_{k} AS next, {stop} AS stop
-              FROM ({folded}))"""
-        folded = f"SELECT *, {next_number} AS least_{k} FROM ({folded})"
-    n = len(plan.steps)
-    reached = " + ".join(f"(event_{k}.ts != 0)" for k in range(1, n + 1))
-    stops = " + ".join(f"stop_{k}" for k in range(2, n + 1))
-    folded = f"""
-        SELECT unit, entry_ts, event_1.event_id AS entry_id, {stops} AS stop_ts,
-               {_result(reached, "stop_ts != 0", excluded)} AS reached,
-               multiIf(stop_ts != 0, stop_ts, event_{n}.ts = 0, window_end,
-                       greatest(event_{n}.ts, entry_ts)) AS end_ts
-        FROM ({folded}) WHERE entry_ts != 0"""
-    if greedy.entries is Entries.FIRST_EVER:
-        folded = f"SELECT * FROM ({folded}) WHERE {plan.in_period('entry_ts')}"
-    if greedy.entries in (Entries.EVERY, Entries.EVERY_IN_PERIOD):
-        return with_relations(relations, _runs(plan, folded))
-    furthest = f"argMax(reached, (reached % {EXCLUDED}, reached < {EXCLUDED}))"
-    tail = f"SELECT unit, {furthest} AS result FROM ({folded}) GROUP BY unit"
-    return with_relations(relations, tail)
+        folded = f"SELECT *, {next_number} AS least_{k} FROM (SELECT *, {columns} FROM ({folded}))"
+    times = {f"at_{k}": f"event_{k}.ts" for k in range(2, len(plan.steps) + 1)}
+    times |= {f"stop_{k}": f"first_stop_{k}" for k, each in enumerate(plan.exclusions, 2) if each}
+    columns = ", ".join(f"if({at} = 0, {_NEVER}, {at}) AS {name}" for name, at in times.items())
+    return f"SELECT unit, part, entry_ts, entry_id, {columns} FROM ({folded})"
 
 
-def _entry(plan: Plan, entries: Entries) -> str:
-    """Return the event that enters a unit, or a row for each of several; one at 0 for none."""
-    starts = plan.overlaps("x.mask", plan.entry_bits) + plan.may_enter("x.")
-    if entries not in (Entries.FIRST_EVER, Entries.EVERY):
-        starts += f" AND {plan.in_period('x.ts')}"
-    if entries in (Entries.FIRST, Entries.FIRST_EVER):
-        return f"arrayFirst(x -> {starts}, history)"
-    limit = f"greatest(1, intDiv({MAX_COMPARISONS}, length(history)))"
-    return f"arrayJoin(arraySlice(arrayFilter(x -> {starts}, history), 1, {limit}))"
+def _starts(plan: Plan, entries: Entries, event: str = "") -> str:
+    """Whether an event may enter. event: as in `Plan.may_enter`."""
+    starts = plan.overlaps(f"{event}mask", plan.entry_bits) + plan.may_enter(event)
+    if entries in (Entries.FIRST_EVER, Entries.EVERY):
+        return starts
+    return f"{starts} AND {plan.in_period(f'{event}ts')}"
+
+
+def _chosen(rules: Rules, entries: Entries, found: str) -> str:
+    """Return those of a unit's possible entries that may count. found: they, with parts as `3`."""
+    if entries not in (Entries.FIRST, Entries.FIRST_EVER):
+        return found
+    if entries is Entries.FIRST_EVER or not rules.counts_parts:
+        return f"arraySlice({found}, 1, 1)"
+    return f"""arrayMap(found -> arrayFilter(
+                   (entry, nth) -> nth = 1, found, arrayEnumerateUniq(found.3)), [{found}])[1]"""
 
 
 def _follows(plan: Plan, within_ms: int | None, last: str) -> str:
@@ -283,17 +480,17 @@ def _runs(plan: Plan, folded: str) -> str:
     chosen = f"""arrayFold((s, ts, end) -> CAST({step}, '{state}'), found.1, found.3,
                        CAST(({NO_END}, []), '{state}')).chosen"""
     return f"""
-        SELECT sipHash64(unit, run.2) AS unit, run.4 AS result
+        SELECT sipHash64(unit, run.2) AS unit, run.5 AS part, run.4 AS result
         FROM (
             SELECT unit, arrayJoin(arrayFilter((run, chosen) -> chosen, found, {chosen})) AS run
             FROM (
                 SELECT unit,
-                       arraySort(groupArray((entry_ts, entry_id, end_ts, reached))) AS found
+                       arraySort(groupArray((entry_ts, entry_id, end_ts, reached, part))) AS found
                 FROM ({folded}) GROUP BY unit))
         WHERE {plan.in_period("run.1")}"""
 
 
-def _by_tries(plan: Plan) -> str:
+def _by_tries(plan: Plan, rules: Rules) -> tuple[dict[str, str], str]:
     """Count as PostHog does, with exclusions.
 
     Each step keeps the time at which its latest try entered. An exclusion marks the try that waits
@@ -303,26 +500,23 @@ def _by_tries(plan: Plan) -> str:
     """
     relations, events = _events_of_units(plan)
     n = len(plan.steps)
-    since = plan.in_period("ts") + plan.may_enter()
-    reads = [f"if({plan.overlaps('mask', plan.entry_bits)} AND {since}, [1], [])"]
+    starts, source = _entries_by_span(plan, rules, relations, events)
+    reads = [f"if({starts}, [1], [])"]
     for k, (step, exclusion) in enumerate(zip(plan.steps[1:], plan.exclusions, strict=True), 2):
         reads.append(f"if({plan.overlaps('mask', step.all)}, [{k}], [])")
         if exclusion:
             reads.append(f"if({plan.overlaps('mask', exclusion)}, [-{k}], [])")
-    is_read = "1"
-    if plan.params.start_ms is not None:
-        is_read = f"ts >= {plan.binder.bind('Int64', plan.params.start_ms)}"
     histories = f"""
-        SELECT unit, arraySort(groupArray(
+        SELECT unit, part, arraySort(groupArray(
                    (ts, CAST(arrayConcat({", ".join(reads)}), 'Array(Int16)')))) AS history
-        FROM {events} WHERE unit != 0 AND {is_read} GROUP BY unit"""
+        FROM ({source}) GROUP BY unit, part"""
     together = "arraySplit((x, change) -> change != 0, history, arrayDifference(history.1))"
     alike = "arrayFlatten(arrayMap(x -> arrayReverse(x.2), run))"
     mixed = "arraySort(arrayFilter(k -> k > 0, arrayFlatten(run.2)))"
     of_run = f"if(arrayUniq(run.2) = 1, {alike}, {mixed})"
     inputs = f"""
-        SELECT unit, arrayFlatten(arrayMap(run -> arrayMap(k -> (run[1].1, k), {of_run}),
-                                           {together})) AS reads
+        SELECT unit, part, arrayFlatten(arrayMap(run -> arrayMap(k -> (run[1].1, k), {of_run}),
+                                                 {together})) AS reads
         FROM ({histories})"""
     before = "greatest(j - 1, 1)"
     entered, marked = f"if(j = 1, ts, s.at[{before}])", f"(j > 1 AND s.marked[{before}])"
@@ -344,10 +538,10 @@ def _by_tries(plan: Plan) -> str:
     state = "Tuple(at Array(Int64), marked Array(UInt8), furthest Int16, gone UInt8, since Int64)"
     none = f"arrayWithConstant({n}, 0)"
     tail = f"""
-        SELECT unit, toUInt8(if(tries.gone, 0, tries.furthest)) AS result FROM (
-            SELECT unit, arrayFold((s, ts, k, j) -> CAST({advance}, '{state}'),
+        SELECT unit, part, toUInt8(if(tries.gone, 0, tries.furthest)) AS result FROM (
+            SELECT unit, part, arrayFold((s, ts, k, j) -> CAST({advance}, '{state}'),
                        reads.1, reads.2, arrayMap(k -> abs(k), reads.2),
                        CAST(({none}, {none}, 0, 0, 0), '{state}')) AS tries
             FROM ({inputs}))
         WHERE result > 0"""
-    return with_relations(relations, tail)
+    return relations, _with_first_values(plan, rules, relations, tail)

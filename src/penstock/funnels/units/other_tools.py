@@ -1,9 +1,10 @@
 """The decisions on the events of one unit by the rules of another tool."""
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
-from penstock.funnels.statements.entries import MAX_COMPARISONS
 from penstock.funnels.statements.other_tools import Entries, Greedy, Rules
 from penstock.funnels.units.explanation import Explanation
 from penstock.funnels.units.path import Decision, MatchedEvent, required_rows
@@ -32,7 +33,9 @@ def explain_greedy(rules: Rules, events: Sequence[MatchedEvent]) -> dict[str, Ex
     greedy = rules.greedy
     assert greedy is not None
     events = sorted(events, key=lambda event: event.order)
-    paths = [_path(rules, greedy, events, entry) for entry in _entries(rules, greedy, events)]
+    rows = [row for row, _ in required_rows(rules.definition)]
+    of_steps = [[event for event in events if event.matched[row]] for row in rows]
+    paths = [_path(rules, greedy, of_steps, entry) for entry in _entries(rules, greedy, of_steps)]
     path = max(paths, key=len, default=[])
     steps = {event.event_id: step for step, event in enumerate(path, start=1)}
     return {event.event_id: _explanation(steps.get(event.event_id)) for event in events}
@@ -48,37 +51,32 @@ def _explanation(step: int | None) -> Explanation:
     return Explanation(Decision.ACCEPTED, step, None, (), sentence)
 
 
-def _entries(rules: Rules, greedy: Greedy, events: Sequence[MatchedEvent]) -> list[MatchedEvent]:
-    row, _ = required_rows(rules.definition)[0]
+def _entries(
+    rules: Rules, greedy: Greedy, of_steps: Sequence[Sequence[MatchedEvent]]
+) -> Sequence[MatchedEvent]:
+    """Return the entries that may count. of_steps: the events of each step, in order."""
     period = rules.params.start_ms, rules.params.end_ms
     starts = [
-        event
-        for event in events
-        if event.matched[row] and all(event.met) and is_in_period(event.at_ms, *period)
+        event for event in of_steps[0] if all(event.met) and is_in_period(event.at_ms, *period)
     ]
-    if greedy.entries is not Entries.BEST:
-        return starts[:1]
-    read = sum(any(event.matched) for event in events)
-    return starts[: max(1, MAX_COMPARISONS // max(1, read))]  # as in a report
+    return starts if greedy.entries is Entries.BEST else starts[:1]
 
 
 def _path(
-    rules: Rules, greedy: Greedy, events: Sequence[MatchedEvent], entry: MatchedEvent
+    rules: Rules,
+    greedy: Greedy,
+    of_steps: Sequence[Sequence[MatchedEvent]],
+    entry: MatchedEvent,
 ) -> list[MatchedEvent]:
     """Return the events that do the steps, from the entry on."""
     window_s = rules.definition.window_s
     path = [entry]
-    for row, _ in required_rows(rules.definition)[1:]:
+    for events in of_steps[1:]:
         since_ms = path[-1].at_ms - (greedy.within_ms or 0)
-        following = (
-            event
-            for event in events
-            if event.matched[row]
-            and event.at_ms >= since_ms
-            and (window_s is None or event.at_ms <= entry.at_ms + window_s * 1000)
-        )
-        event = next(following, None)
-        if event is None:
+        at = bisect_left(events, since_ms, key=attrgetter("at_ms"))
+        if at == len(events):
             break
-        path.append(event)
+        if window_s is not None and events[at].at_ms > entry.at_ms + window_s * 1000:
+            break
+        path.append(events[at])
     return path

@@ -106,7 +106,7 @@ def trace_of(
         message = "A run cannot be traced by the rules of another tool. Leave out countLike."
         raise unfit_parameters({"countLike": message})
     groups = compare_units(runner, context, comparison, [traced.rows[0]["unit"]])
-    group = next(groups, Group(0, 0, 1, [], None))
+    group = next(groups, Group(0, 0, 0, 1, [], None))
     there = trace_there(runner, context, comparison, group, traced, reader.selector(unit))
     return record.model_copy(update={"there": there})
 
@@ -124,7 +124,7 @@ def trace_there(
     rules = rules_of(comparison, comparison.switches)
     if rules is None or rules.by_tries or (rules.greedy and rules.definition.excludes):
         decisions = None
-    elif rules.greedy is not None:
+    elif rules.greedy is not None and rules.greedy.within_ms is not None:
         events = [
             matched_event(context.definition, row)
             for row in traced.rows

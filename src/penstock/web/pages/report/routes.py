@@ -24,7 +24,7 @@ from penstock.web.pages.report.panels.compare import compare
 from penstock.web.pages.report.panels.context import Panel, ReportContext, answer_to
 from penstock.web.pages.report.panels.drivers import what_differs
 from penstock.web.pages.report.panels.forecasts import earlier_forecasts, forecast
-from penstock.web.pages.report.panels.other_tools import other_tools
+from penstock.web.pages.report.panels.other_tools import beside, other_tools
 from penstock.web.pages.report.panels.outcomes import build_of
 from penstock.web.pages.report.panels.overview import overview
 from penstock.web.pages.report.panels.quality import count_problems, quality
@@ -64,8 +64,12 @@ TABS: Mapping[str, Tab] = {
 
 
 def _detail(context: ReportContext, tab: Tab) -> dict[str, Any]:
-    """Load a tab, and the number of data problems for the badge of their tab."""
-    return {**tab.panel(context), "problems": count_problems(context)}
+    """Load a tab, and the number of data problems for the badge of their tab.
+
+    beside: the other tool that the reader chose, which only some tabs count like.
+    """
+    own = {"problems": count_problems(context), "beside": beside(context)}
+    return own | tab.panel(context)
 
 
 @slow_page("/funnels/{funnel_id:str}")

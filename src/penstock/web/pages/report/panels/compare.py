@@ -6,6 +6,7 @@ from penstock.base.errors import Malformed
 from penstock.funnels.comparisons.schema import ComparisonRecord
 from penstock.funnels.questions import COMPARE
 from penstock.web.pages.report.panels.context import ReportContext
+from penstock.web.pages.report.panels.other_tools import ask_like
 from penstock.web.pages.report.panels.scale import Scale, scale_of
 from penstock.web.pages.report.panels.segments import key_of, segments
 
@@ -19,10 +20,10 @@ def compare(context: ReportContext) -> dict[str, Any]:
     }
     prepared = context.prepare(cohort=False)
     try:
-        comparison = context.ask(COMPARE, {**more, "cohort": False}, prepared)
+        comparison, other = ask_like(context, COMPARE, {**more, "cohort": False}, prepared)
     except Malformed:  # no unit has the baseline value in this period, so use the largest cohort
         more["baseline"] = None
-        comparison = context.ask(COMPARE, {**more, "cohort": False}, prepared)
+        comparison, other = ask_like(context, COMPARE, {**more, "cohort": False}, prepared)
     # With one breakdown property, the values are the cohorts of the bars.
     shown = segments(context) if len(properties) == 1 else []
     return {
@@ -32,7 +33,8 @@ def compare(context: ReportContext) -> dict[str, Any]:
         "property": name,
         "choices": [(name, context.page.property_name(name)) for name in properties],
         "scale": _scale(comparison, is_settled=context.page.has_window),
-        "more": more,
+        "more": {**more, **(other.more if other else {})},
+        "beside": other,
     }
 
 

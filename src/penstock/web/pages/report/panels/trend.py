@@ -6,6 +6,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from pydantic import MISSING
+
 from penstock.base.calendar import Interval, local_time
 from penstock.base.errors import PenstockError
 from penstock.base.rates import rate
@@ -24,6 +26,7 @@ from penstock.web.pages.charts import (
 )
 from penstock.web.pages.report.panels.annotations import annotations_of, with_marks
 from penstock.web.pages.report.panels.context import ReportContext
+from penstock.web.pages.report.panels.other_tools import ask_like
 from penstock.web.pages.report.panels.periods import compared
 from penstock.web.pages.report.panels.segments import segments
 
@@ -60,7 +63,7 @@ def _trend(context: ReportContext, *, has_forecasts: bool) -> dict[str, Any]:
     has_forecasts = has_forecasts and may_forecast
     if has_forecasts:
         more["forecast"] = "true"
-    trend = context.ask(TREND, more)
+    trend, other = ask_like(context, TREND, more)
     if context.only_cached and any(
         lacks(bucket.forecast, NoForecast.NOT_READY) for bucket in trend.data
     ):
@@ -75,6 +78,9 @@ def _trend(context: ReportContext, *, has_forecasts: bool) -> dict[str, Any]:
         series = [rates(trend.data, label, has_window=context.page.has_window)]
     else:
         series = [*rate_series(context, trend), *forecast_series(forecasts)]
+    if other is not None and other.is_counted:
+        series += _like(context, trend.data, other.name, is_whole=pair is None)
+        more |= other.more
     counted = context.page.noun().capitalize()
     y_axis = {"counts": counted, "loss": "Share of the loss"}.get(query.measure, "Conversion rate")
     axes = (f"{trend.interval.capitalize()} of entry", y_axis)
@@ -90,6 +96,7 @@ def _trend(context: ReportContext, *, has_forecasts: bool) -> dict[str, Any]:
         "may_forecast": may_forecast and any(bucket.maturing for bucket in trend.data),
         "has_forecasts": has_forecasts,
         "forecasts": forecasts,
+        "beside": other,
     }
 
 
@@ -155,6 +162,26 @@ def _label(cohort: Mapping[str, Any]) -> str:
         "Unknown" if value is None else value if isinstance(value, str) else json.dumps(value)
         for value in cohort.values()
     )
+
+
+def _like(
+    context: ReportContext, buckets: Sequence[TrendBucketRecord], name: str, *, is_whole: bool
+) -> list[Series]:
+    """Return the line by the rules of another tool, of the same measure, if there is one.
+
+    is_whole: whether the rate is that of the whole funnel. Open buckets have no rate yet.
+    """
+    likes = [bucket.count_like for bucket in buckets if bucket.count_like is not MISSING]
+    if context.query.measure == "counts":
+        return [counts(f"Completed in {name}", [like.completed for like in likes])]
+    if context.query.measure != "rate" or not is_whole:
+        return []
+    values = [
+        None if bucket.maturing and context.page.has_window else rate(like.completed, like.entered)
+        for bucket, like in zip(buckets, likes, strict=True)
+    ]
+    look = {"style": "percent", "colour": "series-2"}
+    return [{"label": f"In {name}", "values": values, **look}]
 
 
 def _counts(buckets: Sequence[TrendBucketRecord], pending: str) -> list[Series]:
