@@ -28,15 +28,15 @@ def evaluate(
     statement = build(definition, params, profile or read_profile(warehouse, params), strategy)
     settings = {**ENGINE_SETTINGS, **statement.settings}
     names, rows = warehouse.query(statement.sql, statement.parameters, settings)
-    report = _shaped(definition, params, names, rows)
+    report = shaped(definition, params, names, rows)
     if statement.shared is not None:
         folds = SharedFolds(warehouse)
-        assert _shaped(definition, params, *folds.query(statement, settings)) == report
+        assert shaped(definition, params, *folds.query(statement, settings)) == report
         assert folds.is_sharing
     return report
 
 
-def _shaped(
+def shaped(
     definition: Definition, params: QueryParams, names: Sequence[str], rows: Sequence[Sequence[Any]]
 ) -> dict[str, Any]:
     named = [dict(zip(names, row, strict=True)) for row in rows]

@@ -21,7 +21,7 @@ from penstock.funnels.statements.query import (
 )
 from penstock.funnels.statements.relations import compose, unit_relations
 from penstock.funnels.statements.shared_fold import (
-    markers,
+    is_complete,
     send_events,
     shards_of,
     shared_relations,
@@ -71,10 +71,10 @@ def _report(plan: Plan, strategy: Strategy, tail_of: Callable[[Plan], str]) -> S
     shards = shards_of(plan)
     if shards is None:
         return statement
-    marked, check = markers(plan, shards)
     own = shared_relations(plan, relations)
-    own["complete"] = _events_outside(plan, "unitless", marked, check)
-    rows = compose(plan, own, _rows(plan, [*parts, "complete"])).sql
+    complete = is_complete(plan, shards)
+    rows = f"SELECT * FROM ({_rows(plan, parts)}) WHERE {complete}"
+    rows = compose(plan, own, rows).sql
     values = {"entry_values": entry_values(plan, on_shards=True)} if plan.breadth else {}
     # The query around it adds up the rows here, so that the states of medians arrive only once.
     received = f"(SELECT * FROM {shards.read(rows)})"

@@ -101,15 +101,12 @@ def shared_relations(plan: Plan, relations: Mapping[str, str]) -> dict[str, str]
     return {**relations, **own}
 
 
-def markers(plan: Plan, shards: Shards) -> tuple[str, str]:
-    """Return the relation of the markers, with its condition, and an aggregate over them.
-
-    The aggregate is 0, or fails if an event of the plan's profile may be missing.
-    """
+def is_complete(plan: Plan, shards: Shards) -> str:
+    """Return a condition that holds, or fails if a shard may lack an event of the profile."""
     stored = plan.binder.bind("Int64", plan.profile.events)
     is_incomplete = f"count() != {shards.count} OR sum(ts) < {stored}"
-    condition = f"exchange = {_EXCHANGE} AND mask = 0"
-    return f"exchanged WHERE {condition}", f"toUInt64(throwIf({is_incomplete}))"
+    return f"""0 IN (
+        SELECT throwIf({is_incomplete}) FROM exchanged WHERE exchange = {_EXCHANGE} AND mask = 0)"""
 
 
 def _columns(plan: Plan) -> list[str]:
