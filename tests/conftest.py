@@ -28,6 +28,7 @@ from penstock.app import Services, build_services
 from penstock.base.clock import system_clock
 from penstock.base.errors import StoreUnavailable
 from penstock.edge.layer import EdgeLayer
+from penstock.funnels.statements import shared_fold
 from penstock.metadb.database import Database
 from penstock.metadb.tables import event_ledger, metadata
 from penstock.settings import Settings
@@ -213,10 +214,12 @@ def shards(
 def sharded(
     shards: tuple[ClickHouseServer, ClickHouseServer], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ShardedWarehouse]:
-    """An event store on two shards."""
+    """An event store on two shards, which share the folds of few events too."""
     warehouse = ShardedWarehouse(tmp_path_factory.mktemp("sharded"), shards)
     migrations.migrate(warehouse)
-    yield warehouse
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shared_fold, "WORTH_SHARING", 0)
+        yield warehouse
     warehouse.close_all()
 
 

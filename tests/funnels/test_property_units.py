@@ -23,6 +23,7 @@ from penstock.base.scalar import tagged
 from penstock.funnels.definitions.model import CountingUnit
 from penstock.funnels.queries.engine import ENGINE_SETTINGS
 from penstock.funnels.queries.profiles import read_profile
+from penstock.funnels.queries.shared_fold import SharedFolds
 from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.drivers import (
     AfterStep,
@@ -124,8 +125,10 @@ class StoredCase:
         return CountedUnits(self.definition, self.params, self.profile, strategy, edges_ms=edges_ms)
 
     def records(self, statement: Statement) -> list[dict[str, Any]]:
-        settings = {**ENGINE_SETTINGS, **statement.settings}
-        names, rows = self.warehouse.query(statement.sql, statement.parameters, settings)
+        """Run a statement. If shards can share its fold, they do."""
+        settings, folds = {**ENGINE_SETTINGS, **statement.settings}, SharedFolds(self.warehouse)
+        names, rows = folds.query(statement, settings)
+        assert folds.is_sharing
         return [dict(zip(names, row, strict=True)) for row in rows]
 
     def name(self, unit: Any) -> str:

@@ -17,7 +17,8 @@ CLUSTER = Cluster("main")
 
 def rendered() -> list[str]:
     statements = [each for migration in migrations.migrations() for each in migration.statements]
-    return [*map(CLUSTER.render, statements), *CLUSTER.distributed_tables()]
+    tables = [*CLUSTER.distributed_tables(), *CLUSTER.exchange_tables()]
+    return [*map(CLUSTER.render, statements), *map(CLUSTER.render, tables)]
 
 
 def test_every_migration_runs_on_the_cluster_with_replicated_tables(warehouse: Warehouse) -> None:
@@ -67,6 +68,10 @@ def test_every_migration_runs_on_the_cluster_with_replicated_tables(warehouse: W
             "INSERT INTO catalogue SELECT * FROM (SELECT * FROM db.events AS events)",
         ),
         ("SELECT 1 FROM events", "SELECT 1 FROM events"),
+        (
+            "ALTER TABLE exchanged_local DROP PARTITION 1",
+            "ALTER TABLE exchanged_local ON CLUSTER `main` DROP PARTITION 1",
+        ),
         (
             "ALTER TABLE catalogue_feed MODIFY QUERY SELECT name FROM events",
             "ALTER TABLE catalogue_feed ON CLUSTER `main` MODIFY QUERY SELECT name "

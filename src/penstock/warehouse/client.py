@@ -18,6 +18,7 @@ from penstock.base.tracing import span
 from penstock.warehouse.cluster import (
     Cluster,
     Responses,
+    Shards,
     describe_silent_replicas,
     describe_silent_shards,
 )
@@ -36,6 +37,8 @@ from penstock.warehouse.work import current_work
 log = structlog.get_logger()
 
 _PROBE_TABLE = "insert_probe"
+_SENT_ROWS = 131_072
+"""Rows of a block that a shard sends to others."""
 
 
 class Shipments(NamedTuple):
@@ -83,6 +86,7 @@ class Warehouse(Connections):
     was last called; None if all responded.
     """
     _orders_inserts: bool | None = None  # None until the first call.
+    _shards: Shards | None = None
 
     def orders_inserts(self) -> bool:
         """Whether later inserts always get higher block numbers. This is not the case in a
@@ -94,6 +98,19 @@ class Warehouse(Connections):
             [[engine]] = self.query(load(SQL, "engine_of_events"))[1]
             self._orders_inserts = engine == "MergeTree"
         return self._orders_inserts
+
+    def shards(self) -> Shards | None:
+        """Return the shards; None without a cluster or with a single shard.
+
+        They are read once, because a new shard needs a restart of all nodes.
+        """
+        if self.cluster is None:
+            return None
+        if self._shards is None:
+            responses = Responses.of(self.query(self.cluster.check_shards)[1])
+            database = self._writer.database or "default"
+            self._shards = Shards(self.cluster.name, database, responses.total)
+        return self._shards if self._shards.count > 1 else None
 
     def query(
         self,
@@ -116,6 +133,44 @@ class Warehouse(Connections):
             if work := current_work():
                 work.rows_read += int(result.summary.get("read_rows", 0))
         return result.column_names, result.result_rows
+
+    def send_to_shards(
+        self, sql: str, parameters: Mapping[str, Any], settings: Mapping[str, Any]
+    ) -> None:
+        """Run an INSERT from `Shards.read` on every shard: each sends its own rows.
+
+        Raises `Stopped` like `query`.
+        """
+        sending = {
+            "parallel_distributed_insert_select": 1,
+            # A single stream sends all rows of a server for a shard to the same replica.
+            "max_insert_threads": 1,
+            # A server receives rows of all servers at once. Larger blocks would take memory for
+            # each of them, and save little time.
+            "max_block_size": min(settings.get("max_block_size", _SENT_ROWS), _SENT_ROWS),
+            "preferred_block_size_bytes": 8 * 1024**2,
+            "min_insert_block_size_rows": _SENT_ROWS,
+            "min_insert_block_size_bytes": 0,
+        }
+        with self._open_reader(sql, {**settings, **sending}) as statement:
+            statement.run(
+                lambda: statement.client.command(
+                    *self._render(sql, parameters), settings=dict(statement.settings)
+                )
+            )
+
+    def drop_exchange(self, exchange: int) -> None:
+        """Drop the rows of an exchange without waiting for the servers. If that fails, the engine
+        drops them when their time has passed.
+        """
+        # With this limit, the statement ends before the servers have run it.
+        at_once = "SETTINGS distributed_ddl_task_timeout = 0"
+        try:
+            self.command(
+                f"ALTER TABLE exchanged_local DROP PARTITION {exchange} {at_once}", at_once=True
+            )
+        except (QueryFailed, StoreUnavailable) as error:
+            log.warning("exchange_not_dropped", error=str(error))
 
     def fetch_rows(self, sql: str, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
         """Run one statement and return its rows.

@@ -5,12 +5,14 @@ tables or stop queries run `ON CLUSTER`, tables are replicated, and large tables
 a `Distributed` table under the name that statements read.
 
     events, clicks, catalogue   `<name>_local` on each shard; `<name>` reads all shards
+    exchanged                   the same, but not replicated, and only for minutes
     all others                  complete on every node, such as visitor_aliases, so that a shard
                                 can join its events with them
 
-Shards filter and project the events for a report; the node that runs the report folds them, because
-the events of a unit can be on any shard: attempts are matched by a property, and merges change the
-visitor of stored events.
+The events of a unit can be on any shard: attempts are matched by a property, and merges change the
+visitor of stored events. So shards filter and project the events for a report. Either the node that
+runs the report collects and folds them, or every shard sends them to the shards of their units
+through the table `exchanged`, and each shard folds its units.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,6 +31,27 @@ SHARDED = {
 recognises a repeated shipment. Sums in the catalogue can be on any shard.
 """
 
+EXCHANGED = {
+    "unit": "UInt64",
+    "ts": "Int64",
+    "event_id": "String",
+    "mask": "UInt64",
+    "visitor": "UInt64",
+    "coarse": "UInt8",
+    "seq": "UInt64",
+    "number_sent": "UInt8",
+    "key_1": "UInt64",
+    "key_2": "UInt64",
+    "key_3": "UInt64",
+    "text_1": "String",
+    "text_2": "String",
+    "text_3": "String",
+    "met": "String",
+    "compared": "String",
+    "passes": "UInt8",
+}
+"""Columns of `exchanged` and their types: those of `funnels.statements.events.matched_events`."""
+
 _TABLES = "|".join(SHARDED)
 _ENGINE = Pattern(r"\bENGINE = (\w*)MergeTree(?:\(([^()]*)\))?")
 _CREATE = Pattern(r"\bCREATE TABLE IF NOT EXISTS (\w+)")
@@ -40,7 +63,8 @@ _FROM = Pattern(rf"\bFROM ({_TABLES})\b")
 _STATE = Pattern(r"\bFROM system\.(?:parts|processes)\b")
 _NODES = Pattern(r"\bFROM system\.(parts|processes|mutations)\b")
 _WINDOW = Pattern(r"\bnon_replicated_deduplication_window = (\d+)")
-_INSERT = Pattern(r"\bINSERT INTO\b")
+_INSERT = Pattern(r"\bINSERT INTO catalogue\b")
+_READ = Pattern(r"\bFROM (events|exchanged|visitor_aliases|visitor_traits)\b")
 # Matches the name of the local table in the catalogue view's SELECT.
 _REBUILT = Pattern(rf"\b({_TABLES})_local AS ")
 _CHECK = "SELECT DISTINCT shardNum(), shardCount() FROM {function}(`{name}`, view(SELECT 1))"
@@ -50,6 +74,16 @@ SETTINGS skip_unavailable_shards = 1, connections_with_failover_max_tries = 1,
 """
 """Settings for statements about the parts and queries of the servers that respond.
 Statements about rows never skip a shard.
+"""
+# Rows live for minutes. Merging them would be wasted work, and many parts do no harm. Buffers grow
+# as needed, because the columns of several inserts are written at once.
+_EXCHANGE_TABLE = f"""
+(exchange UInt64, {", ".join(f"{name} {kind}" for name, kind in EXCHANGED.items())})
+ENGINE = MergeTree PARTITION BY exchange ORDER BY tuple()
+TTL toDateTime(bitShiftRight(exchange, 32))
+SETTINGS ttl_only_drop_parts = 1, merge_with_ttl_timeout = 30, min_parts_to_merge_at_once = 100000,
+    parts_to_delay_insert = 100000, parts_to_throw_insert = 100000, min_bytes_for_wide_part = 0,
+    min_columns_to_activate_adaptive_write_buffer = 1, min_free_disk_ratio_to_perform_insert = 0.1
 """
 _SILENT_S = 300
 _DEDUPLICATED_S = 30 * 86_400
@@ -131,6 +165,19 @@ class Cluster:
             for table, key in SHARDED.items()
         ]
 
+    def exchange_tables(self) -> list[str]:
+        """Return statements that create the table `exchanged` on every server, or empty it.
+
+        exchange: the exchange that a row belongs to. Its upper 32 bits are a time in seconds, after
+        which the engine drops the row. mask: 0 for a marker (`funnels.statements.shared_fold`).
+        """
+        key = "if(mask = 0, unit, intHash64(if(unit = 0, visitor, unit)))"
+        return [
+            f"CREATE OR REPLACE TABLE exchanged_local {self._on_cluster} {_EXCHANGE_TABLE}",
+            f"CREATE OR REPLACE TABLE exchanged {self._on_cluster} AS exchanged_local "
+            f"ENGINE = Distributed(`{self.name}`, currentDatabase(), exchanged_local, {key})",
+        ]
+
     def _create_table(self, text: str, table: str) -> str:
         path, replica = (
             ("{uuid}/{shard}", "{replica}")
@@ -175,6 +222,27 @@ def _read_shard(text: str) -> str:
 def shard_table(table: str) -> str:
     """Return a table's name on a single server. Sharded tables have the suffix `_local` there."""
     return f"{table}_local" if table in SHARDED else table
+
+
+class Shards(NamedTuple):
+    """The shards of a cluster, which has more than one.
+
+    cluster: its name. database: Penstock's database. count: number of shards.
+    """
+
+    cluster: str
+    database: str
+    count: int
+
+    def read(self, sql: str) -> str:
+        """Return a relation with the rows of a statement that each shard runs on its own tables."""
+
+        def own_table(match: Match) -> str:
+            name = match[1]
+            table = name if name.startswith("visitor_") else f"{name}_local"
+            return f"FROM `{self.database}`.{table} AS {name}"
+
+        return f"cluster(`{self.cluster}`, view({_READ.sub(own_table, sql)}))"
 
 
 class Responses(NamedTuple):

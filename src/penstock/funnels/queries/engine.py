@@ -12,6 +12,7 @@ from penstock.base.patterns import TooLargePattern, program_size
 from penstock.funnels.definitions.operands import Regex
 from penstock.funnels.definitions.regexes import MAX_TOTAL_SIZE
 from penstock.funnels.queries.schema import DirectReason
+from penstock.funnels.queries.shared_fold import SharedFolds
 from penstock.funnels.statements.query import Statement
 from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
@@ -117,12 +118,11 @@ class Engine:
 
     def __init__(self, warehouse: Warehouse, settings: Settings, clock: Clock) -> None:
         self._warehouse, self._settings, self._clock = warehouse, settings, clock
+        self._folds = SharedFolds(warehouse)
 
     def run(self, statement: Statement) -> EngineRows:
         with self.explain_errors():
-            names, rows = self._warehouse.query(
-                statement.sql, statement.parameters, self._settings_of(statement)
-            )
+            names, rows = self._folds.query(statement, self._settings_of(statement))
         return EngineRows(names, rows, self._clock())
 
     @contextmanager

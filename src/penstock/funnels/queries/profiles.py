@@ -7,6 +7,7 @@ moment.
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -98,7 +99,8 @@ class ProfileReader:
         else:
             self._keep(params.website_ids, known, version)
             spans = list(self._split(params.website_ids, known.spans.values(), moments))
-        return _profile_of(spans, moments, window_s, has_aliases=version.aliases > 0)
+        profile = _profile_of(spans, moments, window_s, has_aliases=version.aliases > 0)
+        return replace(profile, shards=self._warehouse.shards())
 
     def _update(self, website_ids: tuple[WebsiteId, ...], version: DataVersion) -> _Known | None:
         """Read the new events, and return all events at the version; None after a deletion."""
@@ -149,7 +151,8 @@ def read_profile(
         load("penstock.funnels.queries", "has_aliases"), {"scopes": list(params.scope_ids)}
     )[1]
     spans = _read_spans(warehouse, params.website_ids, moments)
-    return _profile_of(spans, moments, window_s, has_aliases=bool(has_aliases))
+    profile = _profile_of(spans, moments, window_s, has_aliases=bool(has_aliases))
+    return replace(profile, shards=warehouse.shards())
 
 
 def _read_spans(

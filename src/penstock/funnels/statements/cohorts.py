@@ -18,11 +18,12 @@ from penstock.funnels.statements.query import Plan
 from penstock.funnels.statements.sources import all_events, event_scope, joined_events
 
 
-def entry_values(plan: Plan) -> str:
+def entry_values(plan: Plan, *, on_shards: bool = False) -> str:
     """Return all combinations of values in the events that give the values of the breakdown: those
     of the period that may be an entry, or those of other steps.
 
-    Columns: value (combined hash), keys (a hash each), texts (tagged texts).
+    Columns: value (combined hash), keys (a hash each), texts (tagged texts). on_shards: group the
+    events on the shards of a cluster already, which takes longer for the engine to analyse.
     """
     numbers = range(1, plan.breadth + 1)
     names = dict(zip(numbers, plan.definition.breakdown_properties, strict=True))
@@ -31,20 +32,27 @@ def entry_values(plan: Plan) -> str:
         f"{property_text(name, plan.binder)} AS text_{j}"
         for j, name in names.items()
     )
-    known = ", ".join(f"any(key_{j}) AS key_{j}, any(text_{j}) AS text_{j}" for j in numbers)
     keys, texts = ([f"{column}_{j}" for j in numbers] for column in ("key", "text"))
     starts = " OR ".join(
         match_condition(match, plan) for row in plan.definition.value_rows for match in row.matches
     )
     events = joined_events(plan) if plan.definition.reads_visitors else all_events(plan)
+    source = f"""FROM {events}
+              WHERE {event_scope(plan)} AND {name_scope(plan)} AND ({starts})
+                AND {period_scope(plan) if plan.definition.is_by_entry else "1"}"""
+    if on_shards:
+        any_of = ", ".join(f"any({column}) AS any_{column}" for column in (*keys, *texts))
+        grouped = f"WITH {read} SELECT {combine_hashes(keys)} AS value, {any_of} {source}"
+        keys, texts = ([f"any_{column}" for column in columns] for columns in (keys, texts))
+    else:
+        known = ", ".join(f"any(key_{j}) AS key_{j}, any(text_{j}) AS text_{j}" for j in numbers)
+        grouped = f"""
+        SELECT {combine_hashes(keys)} AS value, {known}
+        FROM (SELECT {read} {source})"""
     return f"""
     SELECT value, [{", ".join(keys)}] AS keys,
            arrayMap(text -> if(text = '{COMPOSITE}', '', text), [{", ".join(texts)}]) AS texts
-    FROM (
-        SELECT {combine_hashes(keys)} AS value, {known}
-        FROM (SELECT {read} FROM {events}
-              WHERE {event_scope(plan)} AND {name_scope(plan)} AND ({starts})
-                AND {period_scope(plan) if plan.definition.is_by_entry else "1"})
+    FROM ({grouped}
         GROUP BY value)"""
 
 

@@ -12,12 +12,19 @@ from penstock.funnels.statements.query import (
     DataProfile,
     Plan,
     QueryParams,
+    SharedFold,
     Statement,
     Strategy,
     Subset,
 )
 from penstock.funnels.statements.relations import compose, unit_relations, with_relations
 from penstock.funnels.statements.runs import RUN_COLUMNS
+from penstock.funnels.statements.shared_fold import (
+    is_complete,
+    send_events,
+    shards_of,
+    shared_relations,
+)
 
 COLUMNS = ("unit", *UNIT_COLUMNS, *DETAIL_COLUMNS)
 
@@ -66,6 +73,23 @@ class CountedUnits:
         relations whose rows the engine keeps, because they are read several times.
         """
         return compose(self.plan, {**self._relations, **more}, tail, materialized)
+
+    def summary(self, columns: str, tail: str) -> Statement:
+        """Return a statement that only sums up `counted`, on the shards of a cluster if they share
+        the fold.
+
+        columns: aggregates. tail: the rest of the statement, from WHERE.
+        """
+        statement = self.statement(f"SELECT {columns} FROM counted {tail}")
+        shards = shards_of(self.plan)
+        if shards is None:
+            return statement
+        own = shared_relations(self.plan, self._relations)
+        complete = is_complete(self.plan, shards)
+        units = f"SELECT {', '.join(self.columns)} FROM counted WHERE {complete}"
+        received = shards.read(compose(self.plan, own, units).sql)
+        fold = f"SELECT {columns} FROM {received} AS counted {tail}"
+        return replace(statement, shared=SharedFold(send_events(self.plan, shards), fold))
 
 
 def counted_units(

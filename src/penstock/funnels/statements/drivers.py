@@ -78,11 +78,10 @@ def median_time(counted: CountedUnits, step: int) -> Statement:
     """
     plan = counted.plan
     continued = f"reached > {step}"
-    return counted.statement(f"""
-        SELECT quantileExactInclusiveIf(0.5)(done[{step + 1}] - done[{step}], {continued})
-                   AS median_ms,
-               countIf({continued}) AS units
-        FROM counted WHERE {in_cohort_filter(plan)}""")
+    columns = f"""
+        quantileExactInclusiveIf(0.5)(done[{step + 1}] - done[{step}], {continued}) AS median_ms,
+        countIf({continued}) AS units"""
+    return counted.summary(columns, f"WHERE {in_cohort_filter(plan)}")
 
 
 @dataclass(frozen=True, slots=True)

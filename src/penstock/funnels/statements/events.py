@@ -166,6 +166,11 @@ def small_number(number: str) -> str:
     return f"(bitAnd({number}, 7) = {INTEGER} AND {number} < {2**63})"
 
 
+def number_of(seq: str) -> str:
+    """Return the value hash of a usable sequence number that fits into it, otherwise 0."""
+    return f"if({seq} < {2**60}, bitOr(bitShiftLeft({seq}, 3), {INTEGER}), 0)"
+
+
 def _sequence(plan: Plan) -> str:
     """Return an event's sequence number, or `UNUSABLE` if there is none.
 

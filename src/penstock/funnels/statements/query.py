@@ -22,6 +22,7 @@ from penstock.base.paging import Page
 from penstock.base.scalar import Scalar
 from penstock.funnels.definitions.model import CountingUnit, Definition, MatchType, Row
 from penstock.funnels.statements.binder import Binder
+from penstock.warehouse.cluster import Shards
 
 LARGEST_NUMBER = 2**63 - 1
 UNUSABLE = 2**64 - 1
@@ -122,7 +123,8 @@ class DataProfile:
     only change if data change; None if there is no such limit. history_start_ms: time of the first
     event within the two years before the period; None if there is no such event. future_until_ms:
     time of the last event after the evaluation time; None if there is no such event. build: stored
-    outcomes that include all of these events; None if the statement reads events.
+    outcomes that include all of these events; None if the statement reads events. shards: the
+    shards of the event store; None if it has fewer than two.
     """
 
     events: int
@@ -134,15 +136,33 @@ class DataProfile:
     history_start_ms: int | None = None
     future_until_ms: int | None = None
     build: StoredBuild | None = None
+    shards: Shards | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SharedFold:
+    """Two statements for the shards of a cluster, with the parameters of the whole statement and
+    `exchange`, a number that identifies the run.
+
+    send: sends the matching events to the shards of their units. fold: returns the same rows as the
+    whole statement from what the shards make of them.
+    """
+
+    send: str
+    fold: str
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """SQL and its parameters. settings: engine settings for this statement only."""
+    """SQL and its parameters. settings: engine settings for this statement only.
+
+    shared: how shards share the fold; None if they do not.
+    """
 
     sql: str
     parameters: Mapping[str, Any]
     settings: Mapping[str, Any] = field(default_factory=dict)
+    shared: SharedFold | None = None
 
 
 @dataclass(frozen=True, slots=True)

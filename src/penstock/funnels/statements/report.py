@@ -3,22 +3,32 @@
 docs/development/statement.md shows a complete statement.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.statements import figures
-from penstock.funnels.statements.cohorts import in_cohort_filter, texts_join
+from penstock.funnels.statements.cohorts import entry_values, in_cohort_filter, texts_join
 from penstock.funnels.statements.packed import SIMPLE, UNITLESS
 from penstock.funnels.statements.query import (
     DataProfile,
     Plan,
     QueryParams,
+    SharedFold,
     Sort,
     Statement,
     Strategy,
 )
 from penstock.funnels.statements.relations import compose, unit_relations
+from penstock.funnels.statements.shared_fold import (
+    is_complete,
+    send_events,
+    shards_of,
+    shared_relations,
+)
 from penstock.funnels.statements.stored import stored_unitless
+
+_ALL = "SELECT * FROM ranked ORDER BY is_total DESC, rank"
 
 
 def build(
@@ -28,14 +38,7 @@ def build(
     strategy: Strategy = Strategy.AUTO,
 ) -> Statement:
     """Return the statement of a report. `penstock.funnels.results.shaping` reads its columns."""
-    plan = Plan(definition, params, profile)
-    relations = report_relations(plan, strategy)
-    first = plan.binder.bind("UInt64", params.page.offset + 1)
-    last = plan.binder.bind("UInt64", params.page.offset + params.page.size)
-    tail = f"""
-    SELECT * FROM ranked WHERE is_total OR rank BETWEEN {first} AND {last}
-    ORDER BY is_total DESC, rank"""
-    return compose(plan, relations, tail)
+    return _report(Plan(definition, params, profile), strategy, _page)
 
 
 def build_export(
@@ -48,13 +51,48 @@ def build_export(
 
     The columns are the same as in `build`. There are no rows if there is nothing to count.
     """
-    plan = Plan(definition, params, profile)
-    tail = "SELECT * FROM ranked ORDER BY is_total DESC, rank"
-    return compose(plan, report_relations(plan, strategy), tail)
+    return _report(Plan(definition, params, profile), strategy, lambda _: _ALL)
+
+
+def _page(plan: Plan) -> str:
+    first = plan.binder.bind("UInt64", plan.params.page.offset + 1)
+    last = plan.binder.bind("UInt64", plan.params.page.offset + plan.params.page.size)
+    return f"""
+    SELECT * FROM ranked WHERE is_total OR rank BETWEEN {first} AND {last}
+    ORDER BY is_total DESC, rank"""
+
+
+def _report(plan: Plan, strategy: Strategy, tail_of: Callable[[Plan], str]) -> Statement:
+    """Return a statement that ends with a tail, and how shards share its fold."""
+    relations, parts = _cohorts(plan, strategy)
+    whole = relations | _totals(plan, f"({_rows(plan, parts)})")
+    tail = tail_of(plan)
+    statement = compose(plan, whole, tail)
+    shards = shards_of(plan)
+    if shards is None:
+        return statement
+    own = shared_relations(plan, relations)
+    complete = is_complete(plan, shards)
+    rows = f"SELECT * FROM ({_rows(plan, parts)}) WHERE {complete}"
+    rows = compose(plan, own, rows).sql
+    values = {"entry_values": entry_values(plan, on_shards=True)} if plan.breadth else {}
+    # The query around it adds up the rows here, so that the states of medians arrive only once.
+    received = f"(SELECT * FROM {shards.read(rows)})"
+    fold = compose(plan, values | _totals(plan, received), tail).sql
+    return replace(statement, shared=SharedFold(send_events(plan, shards), fold))
 
 
 def report_relations(plan: Plan, strategy: Strategy = Strategy.AUTO) -> dict[str, str]:
     """Return the relations of a report by name; the last is `ranked`."""
+    relations, parts = _cohorts(plan, strategy)
+    return relations | _totals(plan, f"({_rows(plan, parts)})")
+
+
+def _cohorts(plan: Plan, strategy: Strategy) -> tuple[dict[str, str], list[str]]:
+    """Return the relations of a report up to its cohorts, and the names of those with cohorts.
+
+    Units of one cohort may be in several of them, because they come from both folds.
+    """
     relations, layout = unit_relations(plan, strategy, detailed=False)
     cohorts = {"folded": _folded_cohorts(plan)}
     if layout:
@@ -69,8 +107,7 @@ def report_relations(plan: Plan, strategy: Strategy = Strategy.AUTO) -> dict[str
     if "checked" in relations:
         left_out = f"checked WHERE left_out AND unit != 0 AND {_is_counted_event(plan)}"
         cohorts["unverified"] = _events_outside(plan, "unverified", left_out)
-    grouped = _grouped(plan, list(cohorts))
-    return {**relations, **cohorts, "grouped": grouped, "ranked": _ranked(plan)}
+    return relations | cohorts, list(cohorts)
 
 
 def _folded_cohorts(plan: Plan) -> str:
@@ -111,18 +148,26 @@ def _is_counted_event(plan: Plan) -> str:
     return f"{plan.overlaps('mask', plan.required)} AND {plan.in_period('ts')}"
 
 
-def _grouped(plan: Plan, parts: Sequence[str]) -> str:
+def _rows(plan: Plan, parts: Sequence[str]) -> str:
+    """Return the rows of all relations with cohorts."""
+    columns = figures.columns(plan)
+    return " UNION ALL ".join(f"SELECT keys, {columns} FROM {part}" for part in parts)
+
+
+def _totals(plan: Plan, rows: str) -> dict[str, str]:
+    return {"grouped": _grouped(plan, rows), "ranked": _ranked(plan)}
+
+
+def _grouped(plan: Plan, rows: str) -> str:
     """Return the cohorts and their total. The cohort filter applies to counts, not to data quality.
 
-    Units of one cohort may come from both folds.
+    rows: `_rows` in brackets, or a relation with them.
     """
-    columns = figures.columns(plan)
-    rows = " UNION ALL ".join(f"SELECT keys, {columns} FROM {part}" for part in parts)
     if not plan.breadth:
         return f"""
     SELECT sumForEach(counted) AS counted, sumForEach(quality) AS quality,
            quantileExactInclusiveMerge(0.5)(completion) AS median_ms{figures.sum_of_ages(plan)}
-    FROM ({rows})"""
+    FROM {rows}"""
     selected = in_cohort_filter(plan)
     return f"""
     SELECT keys, grouping(keys) = 1 AS is_total,
@@ -130,7 +175,7 @@ def _grouped(plan: Plan, parts: Sequence[str]) -> str:
            sumForEach(arrayMap(key -> if(key = 0, {figures.ENTERED}, 0), keys)) AS missing,
            quantileExactInclusiveMergeIf(0.5)(completion, {selected}) AS median_ms
            {figures.sum_of_ages(plan, selected)}
-    FROM ({rows}) GROUP BY GROUPING SETS ((keys), ())"""
+    FROM {rows} GROUP BY GROUPING SETS ((keys), ())"""
 
 
 def _ranked(plan: Plan) -> str:

@@ -326,8 +326,7 @@ def trend(
                countIf(reached >= {pair[1]} AND {_ELIGIBLE}) AS reached_to,
                countIf(reached >= {pair[0]} AND {settled}) AS settled_from,
                countIf(reached >= {pair[1]} AND {settled}) AS settled_to,"""
-    return counted.statement(f"""
-        SELECT roundDown(entry_ts, {edges}) AS bucket, count() AS entered, {more}
+    columns = f"""roundDown(entry_ts, {edges}) AS bucket, count() AS entered, {more}
                min(entry_ts) AS first_ms, max(entry_ts) AS last_ms,
                countIf(reached = {n}) AS completed,
                countIf({_outcome(plan, Outcome.PENDING, n)}) AS pending,
@@ -336,8 +335,10 @@ def trend(
                countIf(open AND {dropped_off}) AS reopened,
                countIf(open AND {_outcome(plan, Outcome.EXCLUDED, n)}) AS reopened_excluded,
                quantileExactInclusiveIf(0.5)(done_ts - entry_ts, reached = {n}) AS median_ms
-               {waiting_ages(plan, _outcome(plan, Outcome.PENDING, n))}
-        FROM counted WHERE {in_cohort_filter(plan)} GROUP BY bucket ORDER BY bucket""")
+               {waiting_ages(plan, _outcome(plan, Outcome.PENDING, n))}"""
+    return counted.summary(
+        columns, f"WHERE {in_cohort_filter(plan)} GROUP BY bucket ORDER BY bucket"
+    )
 
 
 def possible_entries(
@@ -383,9 +384,7 @@ def timing(
             f"arrayMap(bin -> (bin.1, bin.2), approx_top_kIf({len(edges_ms)})"
             f"(roundDown({took}, {edges}), {both})) AS bins_{i}",
         ]
-    return counted.statement(
-        f"SELECT {', '.join(columns)} FROM counted WHERE {in_cohort_filter(plan)}"
-    )
+    return counted.summary(", ".join(columns), f"WHERE {in_cohort_filter(plan)}")
 
 
 def next_events(
