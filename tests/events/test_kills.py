@@ -113,8 +113,8 @@ def posting(clients: list[Client], service: Service) -> Iterator[None]:
         stop.set()
         for thread in threads:
             thread.join(PATIENCE_S)
-    if failures:
-        raise failures[0]
+        if failures:  # which may be why the block failed
+            raise failures[0]
 
 
 @pytest.mark.usefixtures("starts_service")

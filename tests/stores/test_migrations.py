@@ -27,6 +27,20 @@ def test_released_migrations_never_change() -> None:
         assert sha256(content).hexdigest() == digest, f"{name} was released"
 
 
+def test_a_change_of_the_event_store_comes_with_a_migration_of_the_metadata_database() -> None:
+    """Nodes of the previous release only look for the latter before they write."""
+    released = {line.split()[1] for line in RELEASED.read_text("utf-8").splitlines()}
+    new = {
+        store: [
+            file
+            for file in (SOURCE / store / "migrations").rglob("[0-9]*")
+            if file.suffix in (".py", ".sql") and str(file.relative_to(SOURCE)) not in released
+        ]
+        for store in ("metadb", "warehouse")
+    }
+    assert new["metadb"] or not new["warehouse"]
+
+
 def test_migrated_tables_are_those_of_the_code(database_url: str) -> None:
     database = Database(database_url)
     with database.read() as connection:

@@ -104,6 +104,7 @@ class Readiness(NamedTuple):
     clock_ahead_ms: milliseconds that this machine's clock is ahead of PostgreSQL's; None with
     SQLite.
     cannot_write: whether the disk of the metadata database is full, although space may seem free.
+    has_newer_schema: whether a newer Penstock has migrated the metadata database meanwhile.
     outcomes, missing: for information only; they never make the node unready.
     """
 
@@ -120,6 +121,7 @@ class Readiness(NamedTuple):
     silence: str | None
     clock_ahead_ms: int | None
     cannot_write: bool
+    has_newer_schema: bool
 
     @property
     def is_ready(self) -> bool:

@@ -15,6 +15,7 @@ from penstock.http.handlers import route
 from penstock.metadb.clock import LARGE_DIFFERENCE_MS
 
 _DAMAGED = "The metadata database is damaged: restore a backup."
+_NEWER_SCHEMA = "A newer version of Penstock has upgraded the stores: upgrade this node too."
 _DISK_FULL = "The disk is full: free some space, such as by cancelling imports."
 _DISK_LOW = (
     "The disk has too little free space: events are stored, but uploads, dry runs, imports, "
@@ -55,6 +56,8 @@ def _status(readiness: Readiness) -> str:
 def _reason(readiness: Readiness) -> str | None:
     if readiness.is_damaged:
         return _DAMAGED
+    if readiness.has_newer_schema:
+        return _NEWER_SCHEMA
     if right := readiness.missing_right:
         return f"The event store refuses a right: GRANT {right} to its user."
     if readiness.is_disk_full:

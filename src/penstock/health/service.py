@@ -79,6 +79,7 @@ class HealthService:
             silence=self._warehouse.silence,
             clock_ahead_ms=self._clock_ahead_ms(),
             cannot_write=self._database.is_full,
+            has_newer_schema=self._database.is_newer,
         )
 
     async def _result(self, name: str) -> Any:

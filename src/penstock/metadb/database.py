@@ -8,6 +8,7 @@ error from SQLAlchemy is a bug.
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import cache
 from pathlib import Path
 from threading import Lock
 from time import monotonic, sleep
@@ -61,6 +62,15 @@ _IS_LOCKED = text("""
 _MAY_IDLE = text("SET LOCAL idle_in_transaction_session_timeout = 0")
 _LOCK_PAUSE_S = 0.02
 _MIGRATION_LOCK = 7305808869229538671
+_SCHEMA_LOCK = 7305808869229538670
+"""Lock that every write shares, and that a migration takes for itself."""
+_SCHEMA_OF_WRITE = (
+    f"SELECT pg_try_advisory_xact_lock_shared({_SCHEMA_LOCK}); "  # noqa: S608 - a number
+    "SELECT version_num FROM alembic_version"
+)
+"""Two statements in one message. The second one reads what was committed before the lock."""
+_SCHEMA = "schema"
+"""Topic of changes: the version of the schema."""
 # After copying fewer pages than this, wait for the long pause. Later commits rewrite some of the
 # pages, which then need to be copied only once.
 _MANY_PAGES = 300
@@ -75,6 +85,12 @@ _NOT_A_URL = (
 )
 _MIGRATIONS = Path(__file__).parent / "migrations" / "versions"
 """Files named after their version and subject, such as `0004_quarantine.py`."""
+_NEWER_SCHEMA = (
+    "A newer version of Penstock is upgrading the stores, or has upgraded them: send the request "
+    "again later, or to a node of that version."
+)
+"""Detail of `StoreUnavailable` on a node whose version is too old."""
+_UPGRADE_RETRY_S = 5
 _READ_ONLY_STATE = "25006"  # the error of a standby, for example during a failover
 
 
@@ -136,6 +152,9 @@ class Database:
         self._turn = Lock() if self.is_sqlite else None
         self._writer: Connection | None = None
         self._log = sqlite.LogState(0, 0)
+        self.is_newer = False
+        """Whether a newer Penstock has migrated PostgreSQL while this one was running."""
+        self.changes.subscribe(_SCHEMA, self.answers)
         self.damage: str | None = None
         """SQLite's error message if it has found its file damaged, otherwise None."""
         self.is_full = False
@@ -147,6 +166,8 @@ class Database:
 
         Raises `StoreUnavailable` and `ConcurrentUpdate`.
         """
+        if self.is_newer:
+            raise _newer_schema()
         with self._translated_errors(), self.engine.connect() as connection, connection.begin():
             yield connection
 
@@ -154,8 +175,26 @@ class Database:
     def write(self) -> Iterator[Connection]:
         """Yield a connection in a write transaction.
 
-        Raises the same errors as `read`, and `StoreConflict`.
+        Raises the same errors as `read`, and `StoreConflict`. On PostgreSQL, no newer Penstock can
+        migrate the schema during the transaction, and there is none after it has.
         """
+        with self._transaction() as connection:
+            if not self.is_sqlite:
+                self._require_own_schema(connection)
+            yield connection
+
+    def _require_own_schema(self, connection: Connection) -> None:
+        cursor = connection.exec_driver_sql(_SCHEMA_OF_WRITE).cursor
+        assert cursor is not None
+        [is_free] = cursor.fetchone()
+        cursor.nextset()
+        [version] = cursor.fetchone()
+        self.is_newer = version not in _known_versions()
+        if self.is_newer or not is_free:
+            raise _newer_schema()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Connection]:
         with self._translated_errors(), self._writer_turn(), self._open_writer() as connection:
             try:
                 with connection.begin():
@@ -257,7 +296,8 @@ class Database:
         """Whether the database answers and accepts writes.
 
         May block until the statement timeout. Returns False for a PostgreSQL standby, which rejects
-        writes, and also once damage has been found, because query results may be wrong.
+        writes, while and after a newer Penstock migrates PostgreSQL, and also once damage has been
+        found, because query results may be wrong.
         """
         if self.damage is not None:
             return False
@@ -272,7 +312,7 @@ class Database:
             else "SELECT current_setting('transaction_read_only') = 'off'"
         )
         try:
-            with self.read() as connection:
+            with self.read() if self.is_sqlite else self.write() as connection:
                 return bool(connection.execute(is_writable).scalar())
         except StoreUnavailable:
             return False
@@ -335,15 +375,21 @@ class Database:
         if self.is_sqlite:
             yield
             return
+        with self._patient_lock(_MIGRATION_LOCK):
+            yield
+
+    @contextmanager
+    def _patient_lock(self, key: int) -> Iterator[None]:
+        """Hold an advisory lock of PostgreSQL. Other nodes may hold it for long."""
         with self.read() as connection:
-            postgres.lift_timeouts(connection)  # Another node's migration may take long.
-            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
+            postgres.lift_timeouts(connection)
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": key})
             yield
 
     @staticmethod
-    def known_versions() -> list[str]:
+    def known_versions() -> Sequence[str]:
         """Return every schema version that this program can read, oldest first."""
-        return sorted(file.name[:4] for file in _MIGRATIONS.glob("[0-9]*.py"))
+        return _known_versions()
 
     def is_up_to_date(self) -> bool:
         """Whether the schema is at this program's version."""
@@ -370,7 +416,10 @@ class Database:
             raise NewerSchema("metadata database", current, versions[-1])
         pending = versions[versions.index(current) + 1 :] if current else versions
         if pending:
-            self._upgrade(pending, is_new=current is None)
+            # Wait for the writes of older nodes. They begin none while the lock is held or awaited,
+            # and none after the first migration.
+            with nullcontext() if self.is_sqlite else self._patient_lock(_SCHEMA_LOCK):
+                self._upgrade(pending, is_new=current is None)
         return versions[-1]
 
     def _upgrade(self, versions: Sequence[str], *, is_new: bool) -> None:
@@ -383,10 +432,11 @@ class Database:
         for version in versions:
             if not is_new:  # `penstock.stores` logs the creation
                 log.info("metadata_database_migration", version=version)
-            with self.write() as connection:
+            with self._transaction() as connection:
                 if not self.is_sqlite:
                     # Creating an index on a large table may take long.
                     postgres.lift_timeouts(connection)
+                    self.changes.announce(connection, _SCHEMA)
                 config.attributes["connection"] = connection
                 command.upgrade(config, version)
 
@@ -395,6 +445,15 @@ class Database:
             self._drop_writer()
         self.changes.close()
         self.engine.dispose()
+
+
+@cache
+def _known_versions() -> Sequence[str]:
+    return sorted(file.name[:4] for file in _MIGRATIONS.glob("[0-9]*.py"))
+
+
+def _newer_schema() -> StoreUnavailable:
+    return StoreUnavailable(_NEWER_SCHEMA, retry_after_s=_UPGRADE_RETRY_S)
 
 
 def _is_full(error: BaseException) -> bool:
