@@ -164,6 +164,7 @@ def build_services(
         core,
         accounts,
         disk,
+        box,
         forget_in_other_rooms=_forget_in_other_rooms,
         read_call=read_refused_call,
         read_exports=remaining_exports,

@@ -629,7 +629,7 @@ def test_postgresql_is_dumped_at_the_time_of_the_fence(
     ran(*to_folder, start=new_python, **target)
     assert "PROBLEM" not in ran("verify", "--data", str(restored), **target)
     with psycopg.connect(target["PENSTOCK_DATABASE_URL"]) as connection:
-        assert connection.execute("SELECT count(*) FROM dedupe_keys").fetchone() == (240,)
+        assert connection.execute("SELECT count(*) FROM event_keys").fetchone() == (240,)
 
 
 @pytest.mark.usefixtures("warehouse")

@@ -249,7 +249,7 @@ def lines_read(data):
 def stored_keys(data):
     """The number of events that a stopped installation knows."""
     with sqlite3.connect(data / "penstock.sqlite3") as db:
-        [[number]] = db.execute("SELECT count(*) FROM dedupe_keys")
+        [[number]] = db.execute("SELECT count(*) FROM event_keys")
     return number
 
 

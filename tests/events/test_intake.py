@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
+from cryptography.fernet import Fernet
 from sqlalchemy import func, select
 
 from penstock.base.clock import system_clock
@@ -15,12 +16,15 @@ from penstock.events import intake as intake_module
 from penstock.events.intake import Intake
 from penstock.events.model import Family, Kind, NewEvent, Receipt, Source, Status, dedupe_key
 from penstock.events.quarantine.model import QuarantineLimits
+from penstock.events.repeats.event_keys import EventKeys
 from penstock.identity.model import Claim
 from penstock.metadb.database import Database
-from penstock.metadb.tables import dedupe_keys, outbox, visitors
+from penstock.metadb.secret_box import SecretBox
+from penstock.metadb.tables import event_keys, outbox, visitors
 from tests import loops
 
 SITE = WebsiteId("web_1")
+SECRETS = SecretBox([Fernet.generate_key().decode()])
 
 
 def event(client_id: str, **changes: Any) -> NewEvent:
@@ -59,7 +63,7 @@ def new_intake(database: Database) -> Intake:
         database,
         system_clock,
         on_stored=lambda: None,
-        dedupe_days=400,
+        event_keys=EventKeys(database, SECRETS, 400),
         daily_events=10**6,
         property_keys=2000,
         quarantine=QuarantineLimits(1000, 10_000_000),
@@ -92,7 +96,7 @@ def test_receipts_come_in_the_order_of_the_events(database: Database) -> None:
         (Status.DUPLICATE, "v"), (Status.ACCEPTED, "w"),
     ]  # fmt: skip
     assert receipts[0].event_id == receipts[2].event_id
-    assert (waiting(database), count(database, dedupe_keys), count(database, visitors)) == (3, 3, 2)
+    assert (waiting(database), count(database, event_keys), count(database, visitors)) == (3, 3, 2)
 
 
 def test_callers_that_wait_together_are_committed_together(
@@ -203,7 +207,7 @@ def test_a_failed_submission_leaves_nothing_of_itself(database: Database) -> Non
     poisonous = event("poison", visitor_id=object())
     [outcome] = submit_together(database, [[event("a"), poisonous]])
     assert isinstance(outcome, Exception)
-    assert (waiting(database), count(database, dedupe_keys), count(database, visitors)) == (0, 0, 0)
+    assert (waiting(database), count(database, event_keys), count(database, visitors)) == (0, 0, 0)
     [receipt] = run(database, lambda intake: intake.submit([event("a")]))
     assert receipt.status is Status.ACCEPTED, "the ID is not used up"
 

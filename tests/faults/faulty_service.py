@@ -49,7 +49,7 @@ KILLS = {
         "rebuild_catalogue",
         "after",
     ),
-    "deletion_after_keys": ("penstock.events.store", "clear_keys", "after"),
+    "deletion_after_keys": ("penstock.events.repeats.store", "clear", "after"),
     "clicks_after_commit": ("penstock.links.clicks.buffer", "ClickBuffer._flush_file", "after"),
     "clicks_before_commit": ("penstock.links.clicks.store", "mark_file_stored", "after"),
     "backup_frozen": ("penstock.backup.fence", "freeze", "after"),
@@ -74,7 +74,13 @@ MORE_KILLS = {
         "DeletionWorker._undo_identities",
         "after",
     ),
-    "undo_after_keys": ("penstock.events.store", "remove_keys_by_id", "after"),
+    "undo_after_keys": ("penstock.events.repeats.store", "remove", "after"),
+    "key_move_before_commit": ("penstock.events.repeats.earlier.store", "remove_by_id", "after"),
+    "key_move_after_commit": (
+        "penstock.events.repeats.earlier.mover",
+        "EarlierKeyMover._step",
+        "after",
+    ),
 }
 """Points that the data of the tests in this folder does not pass."""
 

@@ -28,6 +28,7 @@ WORKERS = {
     "deletions",
     "link_cleanup",
     "dedupe_key_cleanup",
+    "dedupe_key_move",
     "retention",
     "audit_log",
     "audit_log_cleanup",

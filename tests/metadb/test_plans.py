@@ -20,12 +20,12 @@ from tests.identity.test_many_claims import open_rows, plant, stranger_id
 from tests.tenant import Tenant
 from tests.waiting import eventually
 
-LARGE = ("visitors", "user_links", "merges", "dedupe_keys", "provider_customers", "visitor_touches")
+LARGE = ("visitors", "user_links", "merges", "event_keys", "provider_customers", "visitor_touches")
 """Tables that grow with what is sent."""
 MANY = 6_000
 HALF = re.compile(
     r"\(scope_id=\?\)|Index Cond: \(scope_id = [^()]*\)$|"
-    r"Seq Scan on (visitors|user_links|merges|dedupe_keys)|SCAN (visitors|user_links|merges)",
+    r"Seq Scan on (visitors|user_links|merges|event_keys)|SCAN (visitors|user_links|merges)",
     re.MULTILINE,
 )
 """In a plan: rows are found by the scope alone, or all are read."""

@@ -11,7 +11,7 @@ from sqlalchemy import func, insert, select
 from penstock.accounts.keys import service as key_service
 from penstock.events import intake
 from penstock.links.attribution import service as attribution_service
-from penstock.metadb.tables import dedupe_keys, match_keys
+from penstock.metadb.tables import event_keys, match_keys
 from tests.events.conftest import finished, ndjson
 from tests.waiting import eventually
 
@@ -109,11 +109,7 @@ def test_periodic_cleanup_continues_after_a_pool_timeout(server, services, clock
         time.sleep(1)
     clock.advance(days=200)
     with services.database.write() as db:
-        db.execute(
-            insert(dedupe_keys).values(
-                key=b"k", body_hash=b"", event_id="e", visitor_id="v", scope_tag=0, created_at=0
-            )
-        )
+        db.execute(insert(event_keys).values(key_high=1, key_low=1, number=0, origin=0))
         db.execute(insert(match_keys).values(period=1, key=b"k", expires_at=1))
     eventually(lambda: rows(services, match_keys) == 0)
-    eventually(lambda: rows(services, dedupe_keys) == 0)
+    eventually(lambda: rows(services, event_keys) == 0)

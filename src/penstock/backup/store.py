@@ -3,17 +3,31 @@ transaction.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, and_, func, inspect, null, select, text
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    and_,
+    func,
+    inspect,
+    literal_column,
+    null,
+    select,
+    text,
+)
 
 from penstock.base.wording import count_of
 from penstock.events.model import Target, scope_tag
+from penstock.events.repeats.model import event_id_of, event_key, event_number, visitor_of
 from penstock.metadb.tables import (
     dedupe_keys,
     deletion_websites,
     deletions,
     event_counts,
+    event_keys,
+    event_origins,
     installation,
     links,
     losses,
@@ -27,6 +41,17 @@ from penstock.metadb.tables import (
 )
 
 _KEYS_PER_PIECE = 500_000
+_MINUTE = event_number(60_000, 0)
+
+
+class Covered(NamedTuple):
+    """The newest event that a deletion covers. key_id: the newest key of an earlier version."""
+
+    number: int
+    key_id: int
+
+
+_NONE = Covered(0, 0)
 
 
 def installation_id(connection: Connection) -> str | None:
@@ -78,30 +103,65 @@ def link_ids(connection: Connection) -> set[str]:
 
 def event_ids_of_keys(connection: Connection) -> Iterator[set[str]]:
     """Yield event IDs in batches: those of all events with a dedupe key whose visitor was not
-    deleted.
+    deleted. The events of a batch have about the same time.
     """
-    last_id, deleted = 0, visitors_of_running_deletions(connection)
+    deleted = visitors_of_running_deletions(connection)
+    batches = chain(_event_ids(connection, deleted), _earlier_event_ids(connection, deleted))
+    return filter(None, batches)
+
+
+def _event_ids(
+    connection: Connection, deleted: Mapping[tuple[int, str | None], Covered]
+) -> Iterator[set[str]]:
+    """Yield the IDs of event keys. No index has their order, so each batch reads all keys."""
+    origins = connection.execute(select(event_origins.c.number, event_origins.c.scope_tag))
+    scopes = {row.number: row.scope_tag for row in origins}
+    c = event_keys.c
+    columns = (c.key_high, c.key_low, c.number, c.body, c.origin, c.visitor, c.event_id)
+    for first, last in _number_ranges(connection):
+        rows = select(*columns).where(c.number.between(first, last), c.visitor.is_not(None))
+        keys = (event_key(*row) for row in connection.execute(rows))
+        yield {
+            event_id_of(key)
+            for key in keys
+            if key.number > deleted.get((scopes[key.origin], visitor_of(key)), _NONE).number
+        }
+
+
+def _number_ranges(connection: Connection) -> Iterator[tuple[int, int]]:
+    """Yield the first and last number of ranges with about `_KEYS_PER_PIECE` keys each."""
+    minute = event_keys.c.number // literal_column(str(_MINUTE), BigInteger)
+    counts = select(minute, func.count()).group_by(minute).order_by(minute)
+    first, keys, last = 0, 0, -1
+    for number, count in connection.execute(counts):
+        if keys and keys + count > _KEYS_PER_PIECE:
+            yield first, last
+            first, keys = last + 1, 0
+        keys, last = keys + count, (number + 1) * _MINUTE - 1
+    if keys:
+        yield first, last
+
+
+def _earlier_event_ids(
+    connection: Connection, deleted: Mapping[tuple[int, str | None], Covered]
+) -> Iterator[set[str]]:
+    """Yield the IDs of the keys that earlier versions stored."""
+    last_id, c = 0, dedupe_keys.c
     while True:
         rows = connection.execute(
-            select(
-                dedupe_keys.c.id,
-                dedupe_keys.c.event_id,
-                dedupe_keys.c.visitor_id,
-                dedupe_keys.c.scope_tag,
-            )
-            .where(dedupe_keys.c.id > last_id)
-            .order_by(dedupe_keys.c.id)
+            select(c.id, c.event_id, c.visitor_id, c.scope_tag)
+            .where(c.id > last_id)
+            .order_by(c.id)
             .limit(_KEYS_PER_PIECE)
         ).all()
         if not rows:
             return
         last_id = rows[-1][0]
-        if event_ids := {
+        yield {
             event_id
             for key_id, event_id, visitor_id, scope in rows
-            if visitor_id is not None and key_id > deleted.get((scope, visitor_id), 0)
-        }:
-            yield event_ids
+            if visitor_id is not None and key_id > deleted.get((scope, visitor_id), _NONE).key_id
+        }
 
 
 def waiting_events(connection: Connection) -> Iterator[str]:
@@ -147,18 +207,22 @@ def websites_of_running_deletions(connection: Connection) -> set[str]:
     return set(connection.execute(running.where(deletions.c.state != "done")).scalars())
 
 
-def visitors_of_running_deletions(connection: Connection) -> dict[tuple[int, str], int]:
+def visitors_of_running_deletions(
+    connection: Connection,
+) -> dict[tuple[int, str | None], Covered]:
     """Return visitors whose events a deletion may have removed before their dedupe keys.
 
-    The result maps (scope tag, visitor ID) to the newest key that the deletion covers.
+    The result maps (scope tag, visitor ID) to what the newest deletion covers.
     """
     d = deletions.c
     running = (
-        select(d.scope_id, d.visitor_ids, d.key_id).where(d.state != "done").order_by(d.key_id)
+        select(d.scope_id, d.visitor_ids, d.newest_number, d.key_id)
+        .where(d.state != "done")
+        .order_by(d.created_at, d.newest_number)
     )
     return {
-        (scope_tag(scope_id), visitor_id): key_id
-        for scope_id, visitor_ids, key_id in connection.execute(running)
+        (scope_tag(scope_id), visitor_id): Covered(*highest)
+        for scope_id, visitor_ids, *highest in connection.execute(running)
         for visitor_id in visitor_ids
     }
 

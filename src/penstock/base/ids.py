@@ -60,7 +60,71 @@ def first_id(prefix: str, at_ms: int) -> str:
     return f"{prefix}_{_time_digits(at_ms)}"
 
 
+_PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
+MAX_NUMBERED = len(_PAIRS) ** 2
+"""Number of IDs that `numbered_id` can create for one time and seed."""
+
+
+def numbered_id(prefix: str, now_ms: int, number: int, seed: bytes | None) -> str:
+    """Return the ID of one of the records that are created at the same time.
+
+    It has the form of `new_id`. IDs of equal times sort by number, which is below `MAX_NUMBERED`.
+    seed: at least 12 bytes that no one can guess, from which the rest of the ID is derived; None
+    chooses it at random.
+    """
+    rest = (
+        seed[:_SEED_DIGITS].translate(_DIGIT_OF_BYTE).decode()
+        if seed is not None
+        else _random_digits(1)[0][:_SEED_DIGITS]
+    )
+    return f"{prefix}_{_time_digits(now_ms)}{_PAIRS[number >> 10]}{_PAIRS[number & 1023]}{rest}"
+
+
+# The first byte of a packed ID. IDs of Penstock have 130 bits, so their first byte is below 4.
+_UUID, _TEXT = b"\x04", b"\x05"
+_PACKED_BYTES, _ID_DIGITS, _UUID_LENGTH = 17, 26, 36
+_PYTHON_DIGITS = "0123456789abcdefghijklmnopqrstuv"
+# Other characters that Python accepts in a number become invalid.
+_TO_PYTHON = bytearray(b"!" * 256)
+for _digit, _python_digit in zip(_ALPHABET, _PYTHON_DIGITS, strict=True):
+    _TO_PYTHON[ord(_digit)] = ord(_python_digit)
+
+
+@lru_cache(maxsize=2_000)
+def packed_id(prefix: str, text: str) -> bytes:
+    """Return any ID in few bytes: 17 for a UUID, and for an ID of Penstock with this prefix."""
+    try:
+        if len(text) == len(prefix) + 1 + _ID_DIGITS and text.startswith(f"{prefix}_"):
+            digits = text[len(prefix) + 1 :].encode("ascii").translate(_TO_PYTHON)
+            return int(digits, 32).to_bytes(_PACKED_BYTES)
+        if len(text) == _UUID_LENGTH:
+            packed = bytes.fromhex(text.replace("-", ""))
+            if _as_uuid(packed.hex()) == text:
+                return _UUID + packed
+    except ValueError:
+        pass  # The ID only looks like that.
+    return _TEXT + text.encode()
+
+
+def unpacked_id(prefix: str, packed: bytes) -> str:
+    """Return the ID from which `packed_id` made these bytes."""
+    rest = packed[1:]
+    if packed.startswith(_TEXT):
+        return rest.decode()
+    if packed.startswith(_UUID):
+        return _as_uuid(rest.hex())
+    number = int.from_bytes(packed)
+    return f"{prefix}_" + "".join(
+        [_ALPHABET[number >> shift & 31] for shift in range(5 * (_ID_DIGITS - 1), -1, -5)]
+    )
+
+
+def _as_uuid(digits: str) -> str:
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
 _RANDOM_DIGITS = 16
+_SEED_DIGITS = 12
 _DIGIT_OF_BYTE = bytes(ord(_ALPHABET[byte % 32]) for byte in range(256))
 _READ_AHEAD = 400
 _unused_digits: list[str] = []

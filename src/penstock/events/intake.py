@@ -28,10 +28,12 @@ from penstock.events.model import NewEvent, Receipt, Refusal, Rejected, Replay
 from penstock.events.property_keys import PropertyKeys
 from penstock.events.quarantine.model import QuarantineLimits
 from penstock.events.quota import DailyQuota
+from penstock.events.repeats.earlier.mover import EarlierKeyMover
+from penstock.events.repeats.event_keys import EventKeys
+from penstock.events.repeats.expired_keys import ExpiredKeys
 from penstock.events.transaction import Item, Outcome, store_items
 from penstock.identity.model import Claim, Resolution, Trust
 from penstock.metadb.database import Database
-from penstock.settings import DAY_S
 
 MAX_WAITING = 20_000
 """Maximum number of events that wait for a commit: a few seconds' worth. Events without a key may
@@ -84,8 +86,8 @@ class Intake:
         database: Database,
         clock: Clock,
         on_stored: Callable[[], None],
+        event_keys: EventKeys,
         *,
-        dedupe_days: int,
         daily_events: int,
         property_keys: int,
         quarantine: QuarantineLimits,
@@ -93,13 +95,13 @@ class Intake:
         """Create an intake, which accepts events while `running`.
 
         on_stored: called after each commit, in the writer's thread; wakes the shipper.
-        dedupe_days: number of days that dedupe keys are stored.
+        event_keys: recognise repeats; only the intake's writer uses them.
         daily_events: daily quota of public events for each website.
         property_keys: maximum number of different property keys for each website.
         """
         self.quota = DailyQuota(database, daily_events, clock)
         self._database, self._clock, self._on_stored = database, clock, on_stored
-        self._dedupe_days = dedupe_days
+        self._event_keys = event_keys
         self._property_keys, self._quarantine = PropertyKeys(property_keys), quarantine
         self._loop: asyncio.AbstractEventLoop | None = None
         # Only the event loop uses the next four attributes.
@@ -124,15 +126,17 @@ class Intake:
             backoff=_PROBE,
             retry_on_wake=True,
         )
+        self._expired_keys = ExpiredKeys(database, event_keys)
         self.workers = [
             self._writer,
             Worker(
                 "dedupe_key_cleanup",
-                self._forget_chunk,
+                self._forget_some,
                 clock,
                 period_s=_FORGET_EVERY_S,
                 first_after_s=_FORGET_AFTER_S,
             ),
+            EarlierKeyMover(database, clock, event_keys).worker,
         ]
 
     @asynccontextmanager
@@ -201,16 +205,16 @@ class Intake:
         """Return the number of events and identify calls waiting for their commit."""
         return self._waiting
 
-    def _forget_chunk(self) -> float | None:
-        """Delete some old dedupe keys and device clocks.
+    def _forget_some(self) -> float | None:
+        """Delete some expired keys of events and old device clocks.
 
-        Returns the seconds until the next call; None if nothing is left to delete.
+        Returns the seconds until the next call.
         """
         now_ms = self._clock()
         with self._database.write() as connection:
-            has_keys = store.forget_keys(connection, now_ms - self._dedupe_days * DAY_S * 1000)
             has_clocks = store.forget_device_clocks(connection, now_ms - KNOWN_FOR_MS)
-        return 0.0 if has_keys or has_clocks else None
+        pause_s = self._expired_keys.remove_some(now_ms)
+        return 0.0 if has_clocks else min(pause_s, _FORGET_EVERY_S)
 
     # Methods that run on the event loop
 
@@ -357,6 +361,7 @@ class Intake:
         until_s = time.monotonic() + _TRY_FOR_S
         for tries_left in reversed(range(_TRIES)):
             try:
+                self._event_keys.open()
                 now_ms = self._clock()
                 with _COMMIT_S.time(), self._database.write() as connection:
                     stored = store_items(
@@ -364,6 +369,7 @@ class Intake:
                         items,
                         now_ms,
                         self._next_id_ms(connection, now_ms),
+                        self._event_keys,
                         self._property_keys,
                         self._visitor_times,
                         self._quarantine,
@@ -372,6 +378,7 @@ class Intake:
                     counts = self.quota.add(connection, items, stored.outcomes, now_ms)
                 self.quota.note(counts, now_ms)
                 _COMMIT_EVENTS.observe(len(items))
+                self._event_keys.commit()
                 self._property_keys.remember(stored.keys)
                 self._visitor_times.remember(stored.times, now_ms)
                 return stored.outcomes
@@ -396,7 +403,7 @@ class Intake:
         expired.
         """
         split_ms = self._track_split_ms
-        return split_ms if now_ms < split_ms + self._dedupe_days * DAY_S * 1000 else 0
+        return 0 if self._event_keys.is_expired(split_ms, now_ms) else split_ms
 
 
 def _is_public(item: Item) -> bool:

@@ -157,22 +157,6 @@ class EventCounts(NamedTuple):
         return EventCounts(*(count + more * times for count, more in zip(self, other, strict=True)))
 
 
-class DedupeRecord(NamedTuple):
-    """The first event with a dedupe key.
-
-    visitor_id: None once the visitor was deleted; body_hash is then empty. scope_tag: tag of the
-    visitor's identity scope. created_at_ms: always later than in earlier commits. import_id: the
-    import that stored the event.
-    """
-
-    body_hash: bytes
-    event_id: EventId
-    visitor_id: VisitorId | None
-    scope_tag: int
-    created_at_ms: int
-    import_id: ImportId | None = None
-
-
 class Status(StrEnum):
     ACCEPTED = "accepted"
     DUPLICATE = "duplicate"

@@ -29,9 +29,11 @@ from penstock.events.quarantine.model import QuarantineLimits
 from penstock.events.quarantine.replays import ReadCall, Replayer
 from penstock.events.quarantine.service import QuarantineService
 from penstock.events.releases import VisitorReleases
+from penstock.events.repeats.event_keys import EventKeys
 from penstock.events.retention.service import RetentionService
 from penstock.events.service import EventService
 from penstock.events.shipper import Shipper
+from penstock.metadb.secret_box import SecretBox
 from penstock.named_records.routes import Records, record_routes
 
 RECORDS: Mapping[str, type[Records]] = {"import_mappings": ImportMappingService}
@@ -138,6 +140,7 @@ def build(
     core: Core,
     accounts: AccountsRoom,
     disk: DiskRoom,
+    box: SecretBox,
     *,
     forget_in_other_rooms: ForgetVisitors,
     read_call: ReadCall,
@@ -158,7 +161,7 @@ def build(
         database,
         clock,
         on_stored=shipper.wake,
-        dedupe_days=settings.dedupe_days,
+        event_keys=EventKeys(database, box, settings.dedupe_days),
         daily_events=settings.daily_events,
         property_keys=settings.max_website_property_keys,
         quarantine=limits,

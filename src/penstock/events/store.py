@@ -1,13 +1,10 @@
-"""SQL for the rows that the intake writes, such as dedupe keys and the outbox."""
+"""SQL for the rows that the intake writes, such as counts and the outbox."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from msgspec import json
 from sqlalchemy import (
-    ColumnElement,
     Connection,
-    and_,
     bindparam,
     delete,
     func,
@@ -18,15 +15,16 @@ from sqlalchemy import (
 )
 
 from penstock.base.chunks import chunks
-from penstock.base.ids import ImportId, VisitorId, WebsiteId
+from penstock.base.ids import ImportId, WebsiteId
 from penstock.events.device_clock import DeviceClock
-from penstock.events.model import DedupeRecord, EventCounts, Target
+from penstock.events.model import EventCounts, Target
+from penstock.events.repeats import store as repeats_store
+from penstock.events.repeats.model import number_ms
 from penstock.events.rows import traits_row
 from penstock.identity.model import Alias, IdentityChanges, TraitsChange
-from penstock.metadb.rows import change_rows, insert_rows, select_rows
+from penstock.metadb.rows import insert_rows, select_rows
 from penstock.metadb.tables import (
     daily_events,
-    dedupe_keys,
     device_clocks,
     event_counts,
     imports,
@@ -37,15 +35,9 @@ from penstock.metadb.tables import (
     websites,
 )
 
-_KEYS_PER_DELETE = 1000
+_CLOCKS_PER_DELETE = 1000
 _BUNDLE_CHARS = 256 * 1024
 _TRAITS_PER_BUNDLE = 100
-
-_OLDEST_KEYS = (
-    select(dedupe_keys.c.id, dedupe_keys.c.created_at)
-    .order_by(dedupe_keys.c.id)
-    .limit(_KEYS_PER_DELETE)
-)
 
 _SET_DEVICE_CLOCK = text(
     "INSERT INTO device_clocks (device, ahead_ms, confirmed_at) "
@@ -56,14 +48,16 @@ _OLDEST_DEVICE_CLOCKS = (
     select(device_clocks.c.device)
     .where(device_clocks.c.confirmed_at < bindparam("before"))
     .order_by(device_clocks.c.confirmed_at)
-    .limit(_KEYS_PER_DELETE)
+    .limit(_CLOCKS_PER_DELETE)
 )
 
 _NAMES = EventCounts._fields
 _ADD_COUNTS = text(
-    f"INSERT INTO event_counts (website_id, {', '.join(_NAMES)}) "  # noqa: S608 - names of columns
-    f"VALUES (:website_id, {', '.join(f':{name}' for name in _NAMES)}) "
-    "ON CONFLICT (website_id) DO UPDATE SET "
+    f"INSERT INTO event_counts (website_id, newest_number, {', '.join(_NAMES)}) "  # noqa: S608 - names of columns
+    f"VALUES (:website_id, :newest_number, {', '.join(f':{name}' for name in _NAMES)}) "
+    "ON CONFLICT (website_id) DO UPDATE SET newest_number = CASE "
+    "WHEN excluded.newest_number > event_counts.newest_number THEN excluded.newest_number "
+    "ELSE event_counts.newest_number END, "
     + ", ".join(f"{name} = event_counts.{name} + excluded.{name}" for name in _NAMES)
 )
 
@@ -88,34 +82,8 @@ _DELETE_OLD_COUNTS = delete(daily_events).where(
 )
 
 
-class FoundKeys(NamedTuple):
-    """Dedupe keys. ids: their IDs, in order. up_to: the last ID that was read."""
-
-    ids: Sequence[int]
-    up_to: int
-
-
 UNDONE = "undone"
 """State of an import that was undone."""
-
-_RECORD = ("body_hash", "event_id", "visitor_id", "scope_tag", "created_at", "import_id")
-"""Columns of `DedupeRecord`."""
-
-
-def dedupe_records(connection: Connection, keys: Sequence[bytes]) -> dict[bytes, DedupeRecord]:
-    """Return the stored records for the given keys."""
-    rows = select_rows(connection, dedupe_keys, ("key", *_RECORD), {}, "key", keys)
-    return {key: DedupeRecord(*record) for key, *record in rows}
-
-
-def add_dedupe_records(connection: Connection, records: Mapping[bytes, DedupeRecord]) -> None:
-    """Add records, sorted by key, so that nodes with the same keys wait instead of deadlocking."""
-    insert_rows(
-        connection,
-        dedupe_keys,
-        ("key", *_RECORD),
-        [(key, *record) for key, record in sorted(records.items())],
-    )
 
 
 def undone_imports(
@@ -131,22 +99,6 @@ def undone_imports(
     query = select(c.id, c.state).where(c.id.in_(import_ids)).order_by(c.id)
     rows = connection.execute(query.with_for_update(read=True) if lock else query)
     return {ImportId(import_id) for import_id, state in rows if state == UNDONE}
-
-
-def remove_keys(connection: Connection, keys: Collection[bytes]) -> None:
-    change_rows(connection, "DELETE FROM dedupe_keys", {}, "key", sorted(keys))
-
-
-def import_keys(
-    connection: Connection, import_id: ImportId, after: int, up_to: int, limit: int
-) -> FoundKeys:
-    """Find the import's keys among the next `limit` dedupe keys with IDs in (after, up_to].
-
-    Keys of deleted visitors are left out, so that the visitors' events are never stored again.
-    """
-    c = dedupe_keys.c
-    condition = and_(c.import_id == import_id, c.visitor_id.is_not(None))
-    return _find_keys(connection, condition, after, up_to, limit)
 
 
 def put_in_outbox(
@@ -231,14 +183,17 @@ def events_of_day(connection: Connection, website_id: WebsiteId, day: int) -> in
     return connection.execute(count).scalar() or 0
 
 
-def add_counts(connection: Connection, changes: Mapping[WebsiteId, EventCounts]) -> None:
+def add_counts(
+    connection: Connection, changes: Mapping[WebsiteId, EventCounts], newest_number: int = 0
+) -> None:
     """Add to the event counts of websites. Call this late in a transaction, because it locks rows.
 
-    changes: numbers to add, by website; negative numbers subtract.
+    changes: numbers to add, by website; negative numbers subtract. newest_number: the highest
+    number of new events.
     """
     # Sort by ID, so that nodes wait for each other instead of deadlocking.
     rows = [
-        {"website_id": website_id, **counts._asdict()}
+        {"website_id": website_id, "newest_number": newest_number, **counts._asdict()}
         for website_id, counts in sorted(changes.items())
     ]
     if rows:
@@ -324,14 +279,16 @@ def forget_device_clocks(connection: Connection, before_ms: int) -> bool:
     expired = connection.execute(_OLDEST_DEVICE_CLOCKS, {"before": before_ms}).scalars().all()
     for devices in chunks(expired):
         connection.execute(delete(device_clocks).where(device_clocks.c.device.in_(devices)))
-    return len(expired) == _KEYS_PER_DELETE
+    return len(expired) == _CLOCKS_PER_DELETE
 
 
 def last_id_ms(connection: Connection) -> int:
     """Return the approximate time in the ID of the last event; 0 if there are no events."""
-    newest_key = select(dedupe_keys.c.created_at).order_by(dedupe_keys.c.id.desc()).limit(1)
     newest_bundle = select(outbox.c.put_at).order_by(outbox.c.id.desc()).limit(1)
-    return max(connection.execute(query).scalar() or 0 for query in (newest_key, newest_bundle))
+    return max(
+        number_ms(repeats_store.newest_number(connection)),
+        connection.execute(newest_bundle).scalar() or 0,
+    )
 
 
 def track_split_ms(connection: Connection) -> int:
@@ -341,69 +298,6 @@ def track_split_ms(connection: Connection) -> int:
     return connection.execute(select(installation.c.track_split_at)).scalar() or 0
 
 
-def forget_keys(connection: Connection, before_ms: int) -> bool:
-    """Delete some of the keys created before the given time. Returns whether more may remain."""
-    oldest = connection.execute(_OLDEST_KEYS).all()
-    expired = [key_id for key_id, created_at_ms in oldest if created_at_ms < before_ms]
-    connection.execute(delete(dedupe_keys).where(dedupe_keys.c.id.in_(expired)))
-    return len(expired) == _KEYS_PER_DELETE
-
-
-class HighestIds(NamedTuple):
-    """The highest current IDs of outbox bundles and dedupe keys; 0 if there are none."""
-
-    bundle: int
-    key: int
-
-
-def highest_ids(connection: Connection) -> HighestIds:
-    return HighestIds(
-        *(
-            connection.execute(select(func.max(table.c.id))).scalar() or 0
-            for table in (outbox, dedupe_keys)
-        )
-    )
-
-
-def keys_of_visitors(
-    connection: Connection,
-    tag: int,
-    visitor_ids: Collection[VisitorId],
-    after: int,
-    up_to: int,
-    limit: int,
-) -> FoundKeys:
-    """Find the visitors' keys among the next `limit` dedupe keys with IDs in (after, up_to].
-
-    The search follows the primary key: an index by visitor would cost the intake more than reading
-    all keys costs a deletion. tag: tag of the visitors' identity scope.
-    """
-    c = dedupe_keys.c
-    condition = and_(c.scope_tag == tag, c.visitor_id.in_(visitor_ids))
-    return _find_keys(connection, condition, after, up_to, limit)
-
-
-def _find_keys(
-    connection: Connection, condition: ColumnElement[bool], after: int, up_to: int, limit: int
-) -> FoundKeys:
-    c = dedupe_keys.c
-    first: int | None = connection.execute(select(func.min(c.id)).where(c.id > after)).scalar()
-    if first is None or first > up_to:
-        return FoundKeys((), up_to)
-    last = min(first + limit - 1, up_to)
-    ids = select(c.id).where(c.id.between(first, last), condition)
-    return FoundKeys(connection.execute(ids.order_by(c.id)).scalars().all(), last)
-
-
-def remove_keys_by_id(connection: Connection, key_ids: Sequence[int]) -> int:
-    return change_rows(connection, "DELETE FROM dedupe_keys", {}, "id", key_ids)
-
-
-def clear_keys(connection: Connection, key_ids: Sequence[int]) -> None:
-    """Remove the visitor and the body hash from dedupe keys. The keys still recognise repeats."""
-    for chunk in chunks(key_ids):
-        connection.execute(
-            update(dedupe_keys)
-            .where(dedupe_keys.c.id.in_(chunk))
-            .values(visitor_id=None, body_hash=b"")
-        )
+def highest_bundle(connection: Connection) -> int:
+    """Return the highest current ID of an outbox bundle; 0 if there are none."""
+    return connection.execute(select(func.max(outbox.c.id))).scalar() or 0

@@ -7,12 +7,11 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from penstock.base.calendar import utc_day
-from penstock.base.ids import EventId, ImportId, WebsiteId, new_ids
+from penstock.base.ids import ImportId, WebsiteId, packed_id
 from penstock.events import store
 from penstock.events.batch_order import VisitorKey, VisitorTimes, order_batches
 from penstock.events.device_clock import DeviceClock, clock_after, device_key, error_by_device
 from penstock.events.model import (
-    DedupeRecord,
     EventCounts,
     NewEvent,
     Receipt,
@@ -21,11 +20,19 @@ from penstock.events.model import (
     Replay,
     Source,
     Status,
-    scope_tag,
 )
 from penstock.events.property_keys import PropertyKeys
 from penstock.events.quarantine import store as quarantine_store
 from penstock.events.quarantine.model import QuarantineLimits
+from penstock.events.repeats.event_keys import EventKeys
+from penstock.events.repeats.model import (
+    DedupeRecord,
+    EventKey,
+    body_number,
+    event_id,
+    event_number,
+    last_number,
+)
 from penstock.events.rows import event_row
 from penstock.identity import service as identity
 from penstock.identity.model import Claim, Notice, Resolution, Trust, is_placeholder
@@ -71,6 +78,7 @@ def store_items(
     items: Sequence[Item],
     now_ms: int,
     id_ms: int,
+    event_keys: EventKeys,
     property_keys: PropertyKeys,
     visitor_times: VisitorTimes,
     limits: QuarantineLimits,
@@ -78,7 +86,7 @@ def store_items(
 ) -> Stored:
     """Store events, identify calls and refusals in their order. The caller commits.
 
-    id_ms: the time in the IDs of new events, later than in all earlier commits.
+    id_ms: the time in the IDs of new events, later than in all earlier commits. event_keys: open.
     earlier_until_ms: time of the newest record that may be stored under an `earlier_dedupe_key`; 0
     if none remain. Raises `ConcurrentUpdate` or `StoreConflict` if another node made a conflicting
     change; the caller must roll back and retry.
@@ -103,7 +111,10 @@ def store_items(
     undone = _undone_imports(connection, items)
     if undone:
         events = {index: event for index, event in events.items() if event.import_id not in undone}
-    known = _known_records(connection, events.values(), earlier_until_ms)
+    event_keys.begin()
+    hashes = _hashes(event_keys, events.values(), earlier_until_ms)
+    known = _known_records(connection, event_keys, hashes, now_ms)
+    _add_earlier(known, events.values(), earlier_until_ms)
     new_indexes = _indexes_of_new_events(events, known)
     faults, keys = property_keys.faults(connection, [events[index] for index in new_indexes])
     outcomes: dict[int, Outcome] = {
@@ -129,38 +140,35 @@ def store_items(
         if index not in claims
     }
     times = order_batches(events, visitors, identity_changes.aliases, visitor_times)
-    new_records: dict[bytes, DedupeRecord] = {}
+    new_keys = []
     rows = []
-    # IDs increase, so that events with equal times are read in the order in which they were sent,
-    # and a repeated batch shows the same data quality.
-    event_ids = map(EventId, new_ids("evt", id_ms, len(new_indexes)))
-    for index, resolution, event_id in zip(new_indexes, resolutions, event_ids, strict=True):
+    # Numbers increase, so that events with equal times are read in the order in which they were
+    # sent, and a repeated batch shows the same data quality.
+    number = event_number(id_ms, 0)
+    for index, resolution in zip(new_indexes, resolutions, strict=True):
         if index in claims:
             outcomes[index] = resolution
             continue
-        event = events[index]
+        event, visitor_id = events[index], resolution.visitor_id
+        key = None if event.dedupe_key is None else hashes[event.dedupe_key]
+        own_id = event_id(number, key)
         outcomes[index] = Receipt(
-            Status.ACCEPTED,
-            event_id,
-            resolution.visitor_id,
-            event.warnings + resolution.notices,
+            Status.ACCEPTED, own_id, visitor_id, event.warnings + resolution.notices
         )
-        rows.append(event_row(event, event_id, resolution.visitor_id, times.by_index.get(index)))
-        if event.dedupe_key is not None:
-            new_records[event.dedupe_key] = DedupeRecord(
-                event.body_hash,
-                event_id,
-                resolution.visitor_id,
-                scope_tag(event.scope_id),
-                id_ms,
-                event.import_id,
-            )
-    store.add_dedupe_records(connection, new_records)
+        rows.append(event_row(event, own_id, visitor_id, times.by_index.get(index)))
+        if key is not None:
+            origin = event_keys.origin(connection, event.scope_id, event.import_id)
+            body, visitor = body_number(event.body_hash), packed_id("vis", visitor_id)
+            new_keys.append(EventKey(key, number, body, origin, visitor, None))
+        number += 1
+    event_keys.add(connection, new_keys)
     store.put_in_outbox(connection, rows, identity_changes, now_ms)
-    known.update(new_records)
+    firsts: dict[bytes | None, tuple[NewEvent, Outcome]] = {}
     for index, event in events.items():
-        if index not in outcomes:
-            outcomes[index] = _repeat_outcome(event, known, outcomes, events)
+        if index in outcomes:
+            firsts[event.dedupe_key] = (event, outcomes[index])
+        else:
+            outcomes[index] = _repeat_outcome(event, known, firsts)
     quarantine_store.remove(
         connection,
         [entry for entry in replayable if not isinstance(outcomes[replays[entry]], Rejected)],
@@ -170,49 +178,55 @@ def store_items(
         connection, [refusal.entry for refusal in refusals if refusal.is_stored], limits
     )
     counts = _counts(items, outcomes, dropped)
-    store.add_counts(connection, counts)
+    store.add_counts(connection, counts, number - 1 if rows else 0)
     store.add_lost_events(connection, utc_day(now_ms), counts)
     return Stored([outcomes.get(index) for index in range(len(items))], keys, times.by_visitor)
 
 
-def _known_records(
-    connection: Connection, events: Collection[NewEvent], earlier_until_ms: int
-) -> dict[bytes, DedupeRecord]:
-    """Read the records of the events' dedupe keys, including records under earlier keys.
-
-    Removes records of undone imports. Their events are removed too.
-    """
+def _hashes(
+    event_keys: EventKeys, events: Collection[NewEvent], earlier_until_ms: int
+) -> dict[bytes, bytes]:
+    """Return the stored keys by dedupe key, also for earlier dedupe keys that may be stored."""
     keys = [event.dedupe_key for event in events if event.dedupe_key is not None]
-    if not earlier_until_ms:
-        return _without_undone(connection, store.dedupe_records(connection, keys))
-    earlier = {
-        event.dedupe_key: event.earlier_dedupe_key
-        for event in events
-        if event.dedupe_key is not None and event.earlier_dedupe_key is not None
-    }
-    known = store.dedupe_records(connection, [*keys, *earlier.values()])
-    known = _without_undone(connection, known)
-    for key, earlier_key in earlier.items():
-        record = known.get(earlier_key)
-        if record is not None and record.created_at_ms <= earlier_until_ms:
-            known.setdefault(key, record)
-    return known
+    if earlier_until_ms:
+        keys += [event.earlier_dedupe_key for event in events if event.earlier_dedupe_key]
+    return {key: event_keys.hash(key) for key in keys}
 
 
-def _without_undone(
-    connection: Connection, known: dict[bytes, DedupeRecord]
+def _known_records(
+    connection: Connection, event_keys: EventKeys, hashes: Mapping[bytes, bytes], now_ms: int
 ) -> dict[bytes, DedupeRecord]:
+    """Read the records of dedupe keys.
+
+    Removes records of undone imports, whose events are removed too, and those that have expired.
+    """
+    known = event_keys.find(connection, hashes)
     import_ids = {record.import_id for record in known.values() if record.import_id is not None}
     undone = store.undone_imports(connection, import_ids)
-    if not undone:
-        return known
     removed = {
-        key
+        key: record
         for key, record in known.items()
-        if record.import_id in undone and record.visitor_id is not None
+        if (record.import_id in undone and record.visitor_id is not None)
+        or event_keys.is_expired(record.created_at_ms, now_ms)
     }
-    store.remove_keys(connection, removed)
+    if not removed:
+        return known
+    # Another node may have replaced the record in the meantime; its number is higher.
+    up_to = last_number(max(record.created_at_ms for record in removed.values()))
+    event_keys.remove(connection, {key: hashes[key] for key in removed}, up_to)
     return {key: record for key, record in known.items() if key not in removed}
+
+
+def _add_earlier(
+    known: dict[bytes, DedupeRecord], events: Collection[NewEvent], earlier_until_ms: int
+) -> None:
+    """Make records under earlier dedupe keys known under the events' own keys."""
+    if not earlier_until_ms:
+        return
+    for event in events:
+        record = known.get(event.earlier_dedupe_key) if event.earlier_dedupe_key else None
+        if record is not None and record.created_at_ms <= earlier_until_ms and event.dedupe_key:
+            known.setdefault(event.dedupe_key, record)
 
 
 def _undone_imports(connection: Connection, items: Sequence[Item]) -> set[ImportId | None]:
@@ -284,25 +298,28 @@ def _claim(event: NewEvent) -> Claim:
 def _repeat_outcome(
     event: NewEvent,
     known: Mapping[bytes, DedupeRecord],
-    outcomes: Mapping[int, Outcome],
-    events: Mapping[int, NewEvent],
+    firsts: Mapping[bytes | None, tuple[NewEvent, Outcome]],
 ) -> Outcome:
-    """Return the outcome of a repeat: a duplicate of the first event, or the same refusal."""
+    """Return the outcome of a repeat: a duplicate of the first event, or the same refusal.
+
+    firsts: the first events with their dedupe keys in this call, and their outcomes.
+    """
     assert event.dedupe_key is not None
-    first = known.get(event.dedupe_key)
-    if first is None:
-        return next(
-            outcome
-            for index, outcome in outcomes.items()
-            if isinstance(outcome, Rejected) and events[index].dedupe_key == event.dedupe_key
-        )
-    if first.visitor_id is None:
-        warnings = (*event.warnings, DELETED)
-        return Receipt(Status.DUPLICATE, first.event_id, None, warnings, first.import_id)
-    warnings = (
-        event.warnings if first.body_hash == event.body_hash else (*event.warnings, BODY_DIFFERS)
-    )
-    return Receipt(Status.DUPLICATE, first.event_id, first.visitor_id, warnings, first.import_id)
+    body: int | None
+    if record := known.get(event.dedupe_key):
+        body, first_id, visitor_id, _, import_id = record
+        if visitor_id is None:
+            warnings = (*event.warnings, DELETED)
+            return Receipt(Status.DUPLICATE, first_id, None, warnings, import_id)
+    else:
+        first, outcome = firsts[event.dedupe_key]
+        if not isinstance(outcome, Receipt):
+            return outcome
+        body, import_id = body_number(first.body_hash), first.import_id
+        first_id, visitor_id = outcome.event_id, outcome.visitor_id
+    is_same = body == body_number(event.body_hash)
+    warnings = event.warnings if is_same else (*event.warnings, BODY_DIFFERS)
+    return Receipt(Status.DUPLICATE, first_id, visitor_id, warnings, import_id)
 
 
 _ACCEPTED = EventCounts(received=1, waiting=1)

@@ -28,11 +28,11 @@ def insert_rows(
     connection: Connection, table: Table, columns: tuple[str, ...], rows: Sequence[Sequence[Any]]
 ) -> None:
     """Insert rows of plain values. columns: column names, in the order of each row's values."""
-    placeholder, start = _placeholder(connection), 0
+    value, start = placeholder(connection), 0
     for size in _SIZES:
         while len(rows) - start >= size:
             values = tuple(chain.from_iterable(rows[start : start + size]))
-            connection.exec_driver_sql(_insert(table.name, columns, placeholder, size), values)
+            connection.exec_driver_sql(_insert(table.name, columns, value, size), values)
             start += size
 
 
@@ -68,7 +68,7 @@ def change_rows(
     change: the statement up to its conditions, such as `DELETE FROM merges`. Returns the number of
     rows. PostgreSQL gets one statement for each value, for the reason given in `_select`.
     """
-    conditions = "".join(f"{name} = {_placeholder(connection)} AND " for name in where)
+    conditions = "".join(f"{name} = {placeholder(connection)} AND " for name in where)
     if connection.dialect.name != "sqlite":
         statement = f"{change} WHERE {conditions}{column} = %s"
         rows = [(*where.values(), value) for value in values]
@@ -115,8 +115,8 @@ def _selects(
     for start in range(0, len(values), _SIZES[0]):
         chunk = values[start : start + _SIZES[0]]
         size = min(size for size in _SIZES if size >= len(chunk))
-        placeholder = _placeholder(connection)
-        statement = _select(table.name, selected, tuple(where), column, placeholder, size, lock)
+        value = placeholder(connection)
+        statement = _select(table.name, selected, tuple(where), column, value, size, lock)
         # Fill the statement by repeating the last value, which does not change the result.
         values_of_chunk = (*chunk, *[chunk[-1]] * (size - len(chunk)))
         if connection.dialect.name == "sqlite":
@@ -125,7 +125,8 @@ def _selects(
             yield statement, (*values_of_chunk, *where.values())
 
 
-def _placeholder(connection: Connection) -> str:
+def placeholder(connection: Connection) -> str:
+    """Return how the driver's statements name a value."""
     return "?" if connection.dialect.paramstyle == "qmark" else "%s"
 
 

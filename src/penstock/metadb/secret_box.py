@@ -1,5 +1,5 @@
 """Encrypts secrets that the metadata DB must be able to return: signing secrets, second
-factors and the keys of receipts.
+factors, the keys of receipts and that of event keys.
 
 Passwords, sessions and API keys are stored as hashes instead. Uses Fernet: AES-128-CBC with
 HMAC-SHA256. Its package takes 7 MB of memory, so it is imported when the first secret is sealed or
@@ -23,6 +23,7 @@ from penstock.base.errors import Unavailable
 from penstock.metadb.database import Database
 from penstock.metadb.tables import (
     alert_channels,
+    event_key_secrets,
     identity_secrets,
     provider_secrets,
     receipt_keys,
@@ -46,6 +47,7 @@ _SEALED_COLUMNS: tuple[Column[str], ...] = (
     webhook_secrets.c.secret,
     receipt_keys.c.private_key,
     receipt_keys.c.sums_key,
+    event_key_secrets.c.secret,
 )
 """All columns with sealed texts. Each of their tables has a column `id`."""
 

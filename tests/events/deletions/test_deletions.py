@@ -22,7 +22,7 @@ from penstock.events.imports.formats.ndjson import NDJSON
 from penstock.events.imports.formats.reader import ReaderLimits, Row
 from penstock.events.imports.worker import BATCH_LINES
 from penstock.metadb.database import Database
-from penstock.metadb.tables import dedupe_keys, merges, user_links, visitors
+from penstock.metadb.tables import merges, user_links, visitors
 from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
 from penstock.warehouse.errors import QueryFailed
@@ -33,6 +33,7 @@ from tests.conftest import ShiftedClock
 from tests.events.conftest import finished as import_finished
 from tests.events.conftest import imported, ndjson, read_rows_by, upload
 from tests.events.deletions.conftest import Delete, Json, finished, request_deletion
+from tests.events.event_keys import all_keys
 from tests.funnels.scenario import Scene
 from tests.records import new_website
 from tests.tenant import BASE_URL, Tenant, new_browser, visitor
@@ -173,7 +174,6 @@ def test_a_visitor_is_deleted_with_everything_merged_into_it(
 ) -> None:
     for module, limit in (
         (warehouse_deletion, "_VISITORS_PER_STATEMENT"),
-        (worker, "_IDS_PER_READ"),
         (worker, "_KEYS_PER_READ"),
     ):
         monkeypatch.setattr(module, limit, 1)  # goes through many visitors and keys in parts
@@ -383,9 +383,7 @@ def test_a_visitor_leaves_no_trace_in_dedupe_keys_and_the_record(
     delete(**{"from": scene.at(0), "to": scene.at(10)})
     deletion = delete(visitorId=visitor_id)
     assert values_of(deletion, "dedupeKeysCleared", "visitorId", "target") == (2, None, "visitor")
-    with services.database.read() as db:
-        keys = db.execute(select(dedupe_keys.c.visitor_id, dedupe_keys.c.body_hash)).all()
-    assert [tuple(row) for row in keys] == [(None, b"")] * 2
+    assert [(key.visitor, key.body) for key in all_keys(services)] == [(None, None)] * 2
     _, commands = services.warehouse.query(
         "SELECT command FROM system.mutations WHERE position(command, {visitor:String}) > 0",
         {"visitor": visitor_id},

@@ -17,7 +17,6 @@ from penstock.events.intake import Intake
 from penstock.events.quarantine import store as quarantine_store
 from penstock.events.quarantine.model import QuarantineEntry, QuarantineLimits, Reason
 from penstock.metadb.tables import (
-    dedupe_keys,
     import_identities,
     import_traits,
     imports,
@@ -31,6 +30,7 @@ from tests.cases import every_database_in_full_tier
 from tests.conftest import ShiftedClock
 from tests.events.conftest import Import, upload
 from tests.events.deletions.conftest import finished, request_deletion
+from tests.events.event_keys import imports_of_keys
 from tests.events.imports.conftest import line, stored
 from tests.funnels.scenario import Scene
 from tests.records import new_key
@@ -122,7 +122,7 @@ def test_events_and_dedupe_keys_of_an_undone_import_go(
     assert (deletion["target"], deletion["importId"]) == ("import", wrong["id"])
     assert (deletion["eventsFound"], deletion["eventsRemoved"]) == (3, 3)
     assert deletion["removed"]["database"]["dedupeKeys"] == 3
-    assert rows(services, dedupe_keys.c.import_id) == [(right["id"],)]
+    assert imports_of_keys(services) == [right["id"]]
     assert known(services) == {"v90": ("v90", None)}
     job = body_of(workspace.client.get(f"/api/imports/{wrong['id']}"))
     assert (job["state"], job["undoId"]) == ("undone", deletion["id"])
@@ -374,7 +374,7 @@ def test_lines_that_are_on_their_way_during_the_undo_are_not_stored(
     assert (deletion["eventsFound"], deletion["visitorsRemoved"]) == (0, 0)
     assert stored(services, workspace.website_id) == []
     assert known(services) == links(services) == {}
-    assert rows(services, dedupe_keys.c.import_id) == []
+    assert imports_of_keys(services) == []
     assert workspace.client.get(path).json()["state"] == "undone"
 
 

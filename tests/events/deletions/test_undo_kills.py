@@ -101,4 +101,7 @@ def test_an_undo_continues_after_a_kill(
         rows = db.execute("SELECT visitor_id, canonical_id, user_id FROM visitors").fetchall()
         assert {own: (canonical, user) for own, canonical, user in rows} == REMAINING
         assert db.execute("SELECT user_id FROM user_links").fetchall() == [("user-0",)]
-        assert db.execute("SELECT DISTINCT import_id FROM dedupe_keys").fetchall() == [(other,)]
+        imports = db.execute(
+            "SELECT DISTINCT import_id FROM event_keys JOIN event_origins o ON o.number = origin"
+        )
+        assert imports.fetchall() == [(other,)]

@@ -85,8 +85,10 @@ class Deletion:
     start (inclusive) and end (exclusive) of a period; a retention deletion has a kind and only
     to_at_ms. visitor_ids: the canonical visitor and all absorbed visitors; empty once it is done.
     open_imports: imports into its websites that were unfinished at the time of the request.
-    outbox_id, merge_id, key_id: the highest numbers of outbox bundles, merges and dedupe keys that
-    the deletion covers. keys_read: the last dedupe key that was read. step: the current or next
+    outbox_id, merge_id, newest_number: the highest numbers of outbox bundles, merges and events
+    that the deletion covers. keys_up_to: the end of the event keys that were searched; None before
+    the first. key_id, keys_read: the highest dedupe key of an earlier version that it covers, and
+    the last that was searched. step: the current or next
     step; None once done. visitors, user_links, events_removed, keys_cleared: counts. events_found:
     None until counted. removed: counts by store and kind of data. error: why the deletion is
     waiting. created_at_ms: time of the request; events received later are not deleted.
@@ -111,6 +113,8 @@ class Deletion:
     open_imports: tuple[ImportId, ...] = ()
     outbox_id: int = 0
     merge_id: int = 0
+    newest_number: int = 0
+    keys_up_to: int | None = None
     key_id: int = 0
     keys_read: int = 0
     visitors: int = 0

@@ -49,6 +49,8 @@ from penstock.events.quarantine.selection import (
     forget_quarantined,
     within,
 )
+from penstock.events.repeats import store as repeats_store
+from penstock.events.repeats.earlier import store as earlier_store
 from penstock.events.shipper import Shipper
 from penstock.http.schema import RecordsQuery
 from penstock.identity import service as identity
@@ -162,7 +164,6 @@ class DeletionService:
                 removed |= {"visitors": removal.visitors, "userLinks": removal.user_links}
             latest = forget_latest_quarantined(db, condition, searched)
             removed["quarantined"] = quarantined.total() + latest
-            highest = events_store.highest_ids(db)
             deletion = replace(
                 # Another node's clock may have been ahead when it received an event before this.
                 new_deletion(website, target.target, now_ms + margin_ms(self._clock)),
@@ -174,9 +175,10 @@ class DeletionService:
                 open_imports=tuple(
                     each.id for each in unfinished_imports(db, website_ids=website_ids)
                 ),
-                outbox_id=highest.bundle,
+                outbox_id=events_store.highest_bundle(db),
                 merge_id=removal.last_merge,
-                key_id=highest.key,
+                newest_number=repeats_store.newest_number(db),
+                key_id=earlier_store.highest_id(db),
                 visitors=removal.visitors,
                 user_links=removal.user_links,
                 removed={"database": removed} if removed else {},

@@ -20,6 +20,8 @@ from penstock.events.deletions.model import STEPS, AffectedEvents, Deletion, Del
 from penstock.events.deletions.warehouse_deletion import WarehouseDeletion
 from penstock.events.losses.store import add_to_ledger
 from penstock.events.model import scope_tag
+from penstock.events.repeats import store as repeats_store
+from penstock.events.repeats.earlier import store as earlier_store
 from penstock.events.shipper import Shipper
 from penstock.identity import service as identity
 from penstock.warehouse.catalogue import rebuild_catalogue
@@ -41,7 +43,6 @@ _POLL_S = 2.0  # Polling finds deletions that other nodes left behind.
 _PAUSE_S = 0.05
 _SHIP_S = 0.5
 _KEYS_PER_READ = 50_000
-_IDS_PER_READ = 500
 _STORE_ERRORS = (QueryFailed, StoreUnavailable, OSError)
 
 
@@ -205,7 +206,7 @@ class DeletionWorker:
                 deletion = undone
                 self._pause()
         with self._database.read() as db:
-            return replace(deletion, outbox_id=events_store.highest_ids(db).bundle)
+            return replace(deletion, outbox_id=events_store.highest_bundle(db))
 
     def _undo_some(self, deletion: Deletion, part: str) -> Deletion | None:
         """Remove some of a part of the identities. Returns None if nothing of it is left."""
@@ -310,53 +311,81 @@ class DeletionWorker:
         return deletion
 
     def _remove_keys(self, deletion: Deletion) -> Deletion:
-        """Remove the import's dedupe keys, reading all keys in primary key order."""
-        assert deletion.import_id is not None
+        """Remove the import's keys, reading all keys in their order."""
+        import_id = deletion.import_id
+        assert import_id is not None
         with self._database.read() as db:
             if store.any_person_before(db, deletion):
                 raise DeletionDelayed("an earlier deletion of a person needs the keys")
         while deletion.keys_read < deletion.key_id:
             self._pause()
             with self._database.read() as db:
-                key_ids, position = events_store.import_keys(
-                    db, deletion.import_id, deletion.keys_read, deletion.key_id, _KEYS_PER_READ
+                key_ids, position = earlier_store.import_keys(
+                    db, import_id, deletion.keys_read, deletion.key_id, _KEYS_PER_READ
                 )
-            for chunk in chunks(key_ids):
+            for ids in chunks(key_ids):
                 with self._database.write() as db:
-                    removed = events_store.remove_keys_by_id(db, chunk)
+                    removed = earlier_store.remove_by_id(db, ids)
                     deletion = _with_counts(deletion, {"dedupeKeys": removed})
                     store.save(db, deletion)
             deletion = self._save(replace(deletion, keys_read=position))
+        while deletion.keys_up_to != repeats_store.LAST_KEY:
+            self._pause()
+            after = deletion.keys_up_to
+            with self._database.read() as db:
+                end = repeats_store.end_of_slice(db, after, _KEYS_PER_READ)
+                keys = repeats_store.import_keys(db, after, end, import_id)
+            for chunk in chunks(keys):
+                with self._database.write() as db:
+                    removed = repeats_store.remove(db, chunk, deletion.newest_number)
+                    deletion = _with_counts(deletion, {"dedupeKeys": removed})
+                    store.save(db, deletion)
+            deletion = self._save(replace(deletion, keys_up_to=end))
         return deletion
 
     def _clear_keys(self, deletion: Deletion) -> Deletion:
-        """Remove the visitor from dedupe keys, reading them in primary key order.
+        """Remove the visitor from keys, reading all keys in their order.
 
-        Each transaction clears the keys of one chunk and saves the position.
+        Keys of earlier versions come first: those that are moved meanwhile are found afterwards.
+        Each transaction clears some keys and saves the position.
         """
         tag = scope_tag(deletion.scope_id)
         while deletion.keys_read < deletion.key_id:
-            if self.worker.is_stopping:
-                raise WorkerStopped
+            self._require_running()
             key_ids: list[int] = []
             position = deletion.key_id
             with self._database.read() as db:
-                for start in range(0, len(deletion.visitor_ids), _IDS_PER_READ):
-                    visitor_ids = deletion.visitor_ids[start : start + _IDS_PER_READ]
-                    chunk, position = events_store.keys_of_visitors(
-                        db, tag, visitor_ids, deletion.keys_read, deletion.key_id, _KEYS_PER_READ
+                for ids in chunks(deletion.visitor_ids):
+                    chunk_ids, position = earlier_store.visitor_keys(
+                        db, tag, ids, deletion.keys_read, deletion.key_id, _KEYS_PER_READ
                     )
-                    key_ids += chunk
-            deletion = replace(
-                deletion,
-                keys_read=position,
-                keys_cleared=deletion.keys_cleared + len(key_ids),
-                updated_at_ms=self._clock(),
-            )
+                    key_ids += chunk_ids
             with self._database.write() as db:
-                events_store.clear_keys(db, key_ids)
+                cleared = earlier_store.clear(db, key_ids)
+                deletion = self._with_cleared(replace(deletion, keys_read=position), cleared)
+                store.save(db, deletion)
+        while deletion.keys_up_to != repeats_store.LAST_KEY:
+            self._require_running()
+            after = deletion.keys_up_to
+            with self._database.read() as db:
+                end = repeats_store.end_of_slice(db, after, _KEYS_PER_READ)
+                keys = repeats_store.visitor_keys(db, after, end, tag, deletion.visitor_ids)
+            with self._database.write() as db:
+                cleared = repeats_store.clear(db, keys, deletion.newest_number)
+                deletion = self._with_cleared(replace(deletion, keys_up_to=end), cleared)
                 store.save(db, deletion)
         return deletion
+
+    def _require_running(self) -> None:
+        if self.worker.is_stopping:
+            raise WorkerStopped
+
+    def _with_cleared(self, deletion: Deletion, cleared: int) -> Deletion:
+        return replace(
+            deletion,
+            keys_cleared=deletion.keys_cleared + cleared,
+            updated_at_ms=self._clock(),
+        )
 
 
 def _advance(deletion: Deletion, done: Step, now_ms: int) -> Deletion:

@@ -6,8 +6,9 @@ from sqlalchemy import Connection, bindparam, case, delete, exists, insert, sele
 
 from penstock.events.losses.model import Ledger, Loss, LossState, NewestShipments
 from penstock.events.model import Target
+from penstock.events.repeats.model import number_ms
+from penstock.events.repeats.store import newest_number
 from penstock.metadb.tables import (
-    dedupe_keys,
     deletions,
     event_ledger,
     installation,
@@ -122,8 +123,8 @@ def add_accepted(connection: Connection, at_ms: int) -> None:
 
 def newest_entry_ms(connection: Connection) -> int | None:
     """Return the time of the last accepted event in the metadata DB; None if there is none."""
-    newest = select(dedupe_keys.c.created_at).order_by(dedupe_keys.c.id.desc()).limit(1)
-    return connection.execute(newest).scalar()
+    newest = newest_number(connection)
+    return number_ms(newest) if newest else None
 
 
 def accept_found(connection: Connection, at_ms: int) -> int:

@@ -4,6 +4,53 @@ from sqlalchemy import JSON, BigInteger, Column, Index, Integer, LargeBinary, Ta
 
 from penstock.metadb.tables.base import AutoId, metadata, required, workspace_id
 
+event_keys = Table(
+    "event_keys",
+    metadata,
+    # PostgreSQL stores columns in this order, without gaps between them.
+    required("number", BigInteger, comment="milliseconds of the commit, and position in it"),
+    Column("body", BigInteger, comment="hash of the content; null once the visitor was deleted"),
+    Column(
+        "key_high",
+        BigInteger,
+        primary_key=True,
+        autoincrement=False,
+        comment="keyed hash of (website, route family, the client's ID): the first 8 bytes",
+    ),
+    Column("key_low", BigInteger, primary_key=True, autoincrement=False),
+    required("origin", Integer, comment="number of a row in event_origins"),
+    Column("visitor", LargeBinary, comment="packed ID; null once the visitor was deleted"),
+    Column(
+        "event_id",
+        LargeBinary,
+        comment="packed ID of an event of an earlier version; null: it follows from key and number",
+    ),
+    sqlite_with_rowid=False,
+)
+
+event_origins = Table(
+    "event_origins",
+    metadata,
+    Column("number", AutoId, primary_key=True, autoincrement=True),
+    required("scope_tag", BigInteger, comment="hash of the visitors' identity scope"),
+    Column("import_id", Text, comment="the import that stored the events"),
+    Index(None, "scope_tag", "import_id"),
+)
+
+event_key_secrets = Table(
+    "event_key_secrets",
+    metadata,
+    Column(
+        "id",
+        Integer,
+        primary_key=True,
+        autoincrement=False,
+        comment="always 1: there is one row",
+    ),
+    required("secret", Text, comment="sealed; keys the hashes in event_keys"),
+)
+
+# Keys that versions before 0.4 stored. A worker moves them to event_keys.
 dedupe_keys = Table(
     "dedupe_keys",
     metadata,
@@ -156,6 +203,12 @@ event_counts = Table(
         BigInteger,
         server_default="0",
         comment="events that clients dropped before they could be sent",
+    ),
+    required(
+        "newest_number",
+        BigInteger,
+        server_default="0",
+        comment="of its accepted events, as in event_keys",
     ),
 )
 

@@ -171,6 +171,13 @@ deletions = Table(
     required("updated_at", BigInteger),
     Column("finished_at", BigInteger),
     Column("import_id", Text, index=True, comment="of an undone import: its ID"),
+    required(
+        "newest_number",
+        BigInteger,
+        server_default="0",
+        comment="the highest number in event_keys when it was asked for",
+    ),
+    Column("keys_up_to", BigInteger, comment="event_keys are gone through up to this key_high"),
     Index(None, "workspace_id", "created_at"),
     Index(None, "website_id", "created_at"),
     Index(None, "workspace_id", "target", "finished_at"),

@@ -25,6 +25,8 @@ from penstock.events.quarantine.selection import (
     forget_latest_quarantined,
     forget_quarantined,
 )
+from penstock.events.repeats import store as repeats_store
+from penstock.events.repeats.earlier import store as earlier_store
 from penstock.events.shipper import Shipper
 from penstock.http.scopes import KeyScope
 from penstock.identity import service as identity
@@ -95,12 +97,12 @@ class ImportUndoService:
     def _begin(self, db: Connection, job: ImportJob, quarantined: int) -> Deletion:
         now_ms = self._clock()
         website = self._websites.stored_website(job.workspace_id, job.website_id)
-        highest = events_store.highest_ids(db)
         deletion = replace(
             new_deletion(website, Target.IMPORT, now_ms),
             import_id=job.id,
-            outbox_id=highest.bundle,
-            key_id=highest.key,
+            outbox_id=events_store.highest_bundle(db),
+            newest_number=repeats_store.newest_number(db),
+            key_id=earlier_store.highest_id(db),
             removed={"database": {"quarantined": quarantined}},
         )
         imports_store.begin_undo(db, job, now_ms)

@@ -1,0 +1,1 @@
+"""Repeats: which events were accepted before."""
