@@ -351,6 +351,18 @@ def test_a_trace_has_both_decisions(
     assert [event["eventId"] for event in there["events"]] == list(types)
 
 
+@pytest.mark.parametrize("tool", [PH, AM, f"{MP}:optimized", WF])
+def test_every_entry_of_a_large_unit_is_tried(scene: Scene, tool: str) -> None:
+    """Only the last of 2,000 entries leads to the next step."""
+    items = [scene.item(60 * minute, "A") for minute in range(2_000)]
+    items.append(scene.item(60 * 1_999 + 30, "B"))
+    for chunk in chunks(items, 500):
+        scene.track(chunk)
+    window = {"conversionWindow": {"value": 1, "unit": "minute"}}
+    funnel = scene.funnel("A", "B", **window, equalTimes="inStepOrder")
+    assert pick(compare(scene, funnel, tool), "entered", "completed") == (1, 1)
+
+
 def test_tools_agree_where_their_rules_do(scene: Scene) -> None:
     """Without other rules, `inStepOrder` is PostHog and windowFunnel, and `proven` is strict."""
     draw = Random(7)
