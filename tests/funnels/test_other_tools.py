@@ -52,11 +52,12 @@ STORIES: list[tuple[str, list[str | Json], str, Json, Json]] = [
     ("12", AXB, "0/A 10/X 10/B", {}, {PH: 2}),
     ("13", AXB, "0/A 10/X 20/B 3700/A", {}, {PH: 0, MP: 1}),
     ("14", AB, "0/A 5/F 10/B", {}, {f"{WF}:strict_order": 1}),
-    ("14 strict", ["A", STRICT_B], "0/A 5/F 10/B", {}, {PH: 1}),
+    ("14 strict", ["A", STRICT_B], "0/A 5/F 10/B", {}, {PH: 1, AM: 1}),
+    ("14 strict, same second", ["A", STRICT_B], "0.1/A 0.5/F 0.9/B", {}, {PH: 1, AM: 2, MS: 1}),
     ("15", ABC, "0/A 5/B 10/A 15/C", {}, {f"{WF}:strict_order": 3}),
-    ("15 strict", ["A", STRICT_B, "C"], "0/A 5/B 10/A 15/C", {}, {PH: 2}),
-    ("16", AB, "0/B 10/A", {"order": "any"}, {PH: 2}),
-    ("17", AB, "0/B", {"order": "any"}, {PH: 1}),
+    ("15 strict", ["A", STRICT_B, "C"], "0/A 5/B 10/A 15/C", {}, {PH: 2, AM: 2}),
+    ("16", AB, "0/B 10/A", {"order": "any"}, {PH: 2, AM: 2}),
+    ("17", AB, "0/B", {"order": "any"}, {PH: 1, AM: 0}),
     ("18", ABC, "0/A 1500/B 3000/C", {"minutes": 30}, {PH: 2, MP: 2, AM: 2, WF: 2}),
     ("19", ABC, "0/B 10/C", {}, {PH: 0, MP: 0, AM: 0, WF: 0}),
     ("20", AB, "0/A 3700/A 3800/B", {"attempts": ["a1"]}, {PH: 2, MP: 1, AM: 2, WF: 2}),
@@ -206,7 +207,10 @@ def test_windowfunnel_counts_one_event_for_several_steps(scene: Scene) -> None:
     ("tool", "definition", "query", "rule"),
     [
         (MP, {"order": "any"}, {}, "anyOrder"),
-        (AM, {"steps": ["A", STRICT_B]}, {}, "strict"),
+        (MP, {"steps": ["A", STRICT_B]}, {}, "strict"),
+        (AM, {"steps": ["A", step("A", "B", strict=True)]}, {}, "oneEvent"),
+        (AM, {"steps": ["A", step("A", "B")], "order": "any"}, {}, "oneEvent"),
+        (PH, {"steps": AXB, "order": "any"}, {}, "anyOrder"),
         (WF, {"steps": ["A", STRICT_B]}, {}, "strict"),
         (PH, {"steps": [*AXB[:2], STRICT_B]}, {}, "excluded"),
         (PH, {"steps": ["A", step("B", "C", mode="all_of")]}, {}, "allOf"),
@@ -347,6 +351,18 @@ def test_a_trace_has_both_decisions(
     assert [event["eventId"] for event in there["events"]] == list(types)
 
 
+@pytest.mark.parametrize("tool", [PH, AM, f"{MP}:optimized", WF])
+def test_every_entry_of_a_large_unit_is_tried(scene: Scene, tool: str) -> None:
+    """Only the last of 2,000 entries leads to the next step."""
+    items = [scene.item(60 * minute, "A") for minute in range(2_000)]
+    items.append(scene.item(60 * 1_999 + 30, "B"))
+    for chunk in chunks(items, 500):
+        scene.track(chunk)
+    window = {"conversionWindow": {"value": 1, "unit": "minute"}}
+    funnel = scene.funnel("A", "B", **window, equalTimes="inStepOrder")
+    assert pick(compare(scene, funnel, tool), "entered", "completed") == (1, 1)
+
+
 def test_tools_agree_where_their_rules_do(scene: Scene) -> None:
     """Without other rules, `inStepOrder` is PostHog and windowFunnel, and `proven` is strict."""
     draw = Random(7)
@@ -450,13 +466,13 @@ def test_a_comparison_takes_the_value_of_a_cohort_as_the_tool_does(
     scene.story("10/A", visitor="eve", attempt=None, browser="Chrome")
     funnel = scene.funnel("A", "B", conversionWindowSeconds=HOUR_S, breakdownProperties=["browser"])
     record = scene.report(funnel, "compare", property="browser", countLike=tool)
-    found = {
+    counted = {
         cohort["cohort"]["browser"]: pick(cohort["countLike"], "entered", "completed")
         for cohort in record["cohorts"]
     }
     of_others = 2 - (tool == PH)  # Ben, and Eve in all tools but PostHog.
     entered, completed = cohorts["Chrome"]
-    assert found == {**cohorts, "Chrome": (entered + of_others, completed)}
+    assert counted == {**cohorts, "Chrome": (entered + of_others, completed)}
     assert record["countLike"]["others"]["entered"] == others
     assert record["countLike"]["definition"]["cohortFrom"] == {
         PH: "first", AM: "entry", MP: "eachEntry"

@@ -242,6 +242,8 @@ def test_the_service_counts_like_the_second_program(scene: Scene, tool: str, mod
         ("posthog", "strict"),
         ("posthog", "any order"),
         ("mixpanel", "excluded"),
+        ("amplitude", "strict"),
+        ("amplitude", "any order"),
     ],
 )
 def test_the_service_counts_a_rule_like_the_second_program(

@@ -85,3 +85,22 @@ def test_totals_of_mixpanel_belong_to_funnels_of_runs(workspace, scene):
     funnel = scene.funnel("A", "B", conversionWindowSeconds=HOUR_S, repeat=True)
     text = tab(workspace, funnel, "&countLike=mixpanel")
     assert "By Mixpanel's rules (November 2026) 1 of 2 runs completed, here 1." in text
+
+
+def test_trend_and_compare_show_the_tool_beside_penstock(workspace, scene):
+    """Ann completes in both, Ben's times are equal."""
+    scene.story("0/A 10/B", visitor="ann", plan="pro")
+    scene.story("0/A 0/B", visitor="ben", plan="pro")
+    funnel = scene.funnel("A", "B", conversionWindowSeconds=HOUR_S, breakdownProperties=["plan"])
+    address = f"/funnels/{funnel}?period=all&countLike=posthog&show="
+    trend = unescape(text_of(workspace, f"{address}trend", "detail"))
+    assert "With the numbers by PostHog's rules. Leave out PostHog" in trend
+    assert "In PostHog" in trend
+    assert "2 of 2 here 1 of 2" in trend
+    compare = unescape(text_of(workspace, f"{address}compare", "detail"))
+    assert "PostHog: 2 of 2 here 1 of 2" in compare
+    times = unescape(text_of(workspace, f"{address}times", "detail"))
+    assert "This tab counts by Penstock's rules only, not by those of PostHog." in times
+    refused = address.replace("posthog", "windowfunnel")
+    text = unescape(text_of(workspace, f"{refused}compare", "detail"))
+    assert "By windowFunnel's rules, this tab has no numbers. The cohorts of" in text

@@ -204,7 +204,8 @@ def best_in_any_order(
 ) -> Result:
     best = 0
     for first in events:
-        if question.enters(first.at_ms):
+        serves = any(question.matches(first, step) for step in range(len(question.steps)))
+        if serves and question.enters(first.at_ms):
             inside = [
                 event
                 for event in events

@@ -47,6 +47,7 @@ class Switch(StrEnum):
     ONE_EVENT = "oneEvent"
     EXCLUDED = "excluded"
     STRICT = "strict"
+    ANY_ORDER = "anyOrder"
     COHORT_FROM = "cohortFrom"
 
 
@@ -127,6 +128,8 @@ TOOLS: Mapping[Tool, ToolRules] = MappingProxyType(
                 Switch.AFTER_END: "counted",
                 Switch.NUMBERS: "ignored",
                 Switch.ONE_EVENT: "onePerTime",
+                Switch.STRICT: "exact",
+                Switch.ANY_ORDER: "withStep1",
             },
             window_s=86_400,
             counts_units="users",
@@ -158,7 +161,7 @@ TOOLS: Mapping[Tool, ToolRules] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a question divides units by.
+    """The parts into which a question divides units.
 
     edges_ms: starts of spans of time, for a trend. name: a breakdown property, and values: those
     that are compared.
@@ -239,7 +242,7 @@ def compare(
         known = f"one of {', '.join(row.modes)}" if row.modes else "left out"
         message = f"{row.name} has no mode {unknown[0]}: mode must be {known}."
         raise Invalid([Fault("mode", "not_one_of", message)])
-    asked_at = definition.breakdown_at
+    breakdown_at = definition.breakdown_at
     names = () if parts.name is None else (parts.name,)
     definition = replace(definition, breakdown_properties=names, breakdown_at="entry")
     here = choices_here(definition)
@@ -249,7 +252,7 @@ def compare(
     )
     faults = [
         Fault("countLike", "rule_not_counted", f"{rule}: {message}")
-        for rule, message in [*_refused(comparison), *_refused_cohorts(comparison, asked_at)]
+        for rule, message in [*_refused(comparison), *_refused_cohorts(comparison, breakdown_at)]
     ]
     if faults:
         raise Invalid(faults)
@@ -270,6 +273,7 @@ def choices_here(definition: Definition) -> Choices:
         Switch.ONE_EVENT: "once",
         Switch.EXCLUDED: "ownOutcome" if has_exclusions else "none",
         Switch.STRICT: "excludes" if _is_strict(definition) else "none",
+        Switch.ANY_ORDER: "anyStep" if definition.in_any_order else "none",
         Switch.COHORT_FROM: CohortFrom.ENTRY if definition.breakdown_properties else "none",
     }
 
@@ -298,6 +302,8 @@ def choices_there(
         there[Switch.COHORT_FROM] = "none"
     if definition.in_any_order:  # Equal times decide nothing.
         there[Switch.TIES] = here[Switch.TIES]
+    else:
+        there[Switch.ANY_ORDER] = "none"
     return there
 
 
@@ -311,6 +317,8 @@ def rules_of(comparison: Comparison, switches: Sequence[Switch]) -> Rules | None
         rows=tuple(
             replace(row, strict=True, strict_all=True)
             if choices[Switch.STRICT] == "dropOff" and row in definition.steps[1:]
+            else replace(row, strict=False, strict_all=False)
+            if choices[Switch.STRICT] == "exact"
             else row
             for row in definition.rows
             if not (row.exclude and choices[Switch.EXCLUDED] == "ignored")
@@ -343,6 +351,12 @@ def rules_of(comparison: Comparison, switches: Sequence[Switch]) -> Rules | None
         excluded=excluded,
     )
     rules = comparison.divided(rules, choices)
+    counts_best = (choices[Switch.ENTRIES], choices[Switch.NUMBERS]) == ("best", "ignored")
+    if choices[Switch.ANY_ORDER] == "withStep1":
+        return replace(rules, with_step_1=True) if counts_best else None
+    if choices[Switch.STRICT] == "exact":
+        rules = replace(rules, by_tries=True, is_exact=True)
+        return rules if counts_best and definition.in_step_order else None
     if rules.by_tries and rules.cohort_from is CohortFrom.ENTRY:
         return None  # That fold does not know the entry.
     if comparison.tool is Tool.MIXPANEL:
@@ -406,18 +420,31 @@ def _refused(comparison: Comparison) -> list[tuple[str, str]]:
             "only one step."
         )
         refused.append(("oneEvent", message))
-    is_posthog = comparison.tool is Tool.POSTHOG
+    is_posthog, is_amplitude = (comparison.tool is tool for tool in (Tool.POSTHOG, Tool.AMPLITUDE))
     has_exclusions = any(row.exclude for row in definition.rows)
-    if definition.in_any_order and (not is_posthog or has_exclusions):
+    if definition.in_any_order and not is_amplitude and (not is_posthog or has_exclusions):
         message = f"How {name} counts in any order is not counted yet. Set the order to given."
         refused.append(("anyOrder", message))
-    if _is_strict(definition) and not is_posthog:
+    is_exact = is_amplitude and (definition.in_any_order or _is_strict(definition))
+    if is_exact and definition.has_shared_events:
+        message = (
+            f"How {name} counts one event for several steps is not known where steps are strict or "
+            "in any order. Use events that match only one step."
+        )
+        refused.append(("oneEvent", message))
+    if is_exact and comparison.parts.name is not None:
+        message = (
+            f"Which event gives {name} the value is not counted yet where steps are strict or in "
+            "any order. Ask for results."
+        )
+        refused.append(("cohortFrom", message))
+    if _is_strict(definition) and not is_posthog and not is_amplitude:
         way_out = "Take strict out of the steps."
         if comparison.tool is Tool.WINDOWFUNNEL:
             way_out = "Take strict out of the steps, and send mode=strict_order."
         message = f"How {name} counts strict steps is not counted yet. {way_out}"
         refused.append(("strict", message))
-    if has_exclusions and comparison.tool is Tool.AMPLITUDE:
+    if has_exclusions and is_amplitude:
         message = f"How {name} counts exclusions is not known. Take the exclusion row out."
         refused.append(("excluded", message))
     if has_exclusions and is_posthog and (definition.has_shared_events or _is_strict(definition)):

@@ -241,8 +241,7 @@ def compare_units(
         return list(runner.fetch_events(context, statement).rows)
 
     def group(row: Mapping[str, Any], reason: Reason | None) -> Group:
-        names = ("here", "there", "part", "units", "named")
-        return Group(*(row[name] for name in names), reason)
+        return Group(row["here"], row["there"], row["part"], row["units"], row["named"], reason)
 
     rows = fetch([], units)
     yield from (group(row, None) for row in rows if row["here"] == row["there"])

@@ -33,6 +33,8 @@ _PHRASES: Mapping[tuple[Switch, str], str] = {
     (Switch.EXCLUDED, "ignored"): "nothing excludes a unit",
     (Switch.STRICT, "strict_order"): "any event between two steps breaks the order",
     (Switch.STRICT, "strict_deduplication"): "a repeated step breaks the order",
+    (Switch.STRICT, "exact"): "an event of another second between two steps ends the try",
+    (Switch.ANY_ORDER, "withStep1"): "one of the steps must be step 1",
     (Switch.COHORT_FROM, "first"): "the first value of a step in the period counts",
     (Switch.COHORT_FROM, "eachEntry"): "the value of each entry counts, not only that of one",
 }

@@ -79,10 +79,12 @@ class Rules:
     tick_ms: times are rounded down to a multiple of it. one_of_kind: whether only one of a unit's
     events counts if they have the same time and match the same rows. modes: modes of the engine's
     function `windowFunnel`, which counts then; None for a fold. greedy: the fold that counts then;
-    None for ours. by_tries: whether the fold of `_by_tries` counts. excluded: how units count that
-    an event excludes. edges_ms: starts of spans of time: a unit counts once for each span that it
-    enters in; empty for no spans. cohort_from: how units are divided by the definition's only
-    breakdown property; None to leave them together.
+    None for ours. by_tries: whether the fold of `_by_tries` counts. is_exact: whether a step must
+    be at the time of the step before, or at the next time at which the unit has any event.
+    with_step_1: whether the fold of `_with_step_1` counts. excluded: how units count that an event
+    excludes. edges_ms: starts of spans of time: a unit counts once for each span that it enters in;
+    empty for no spans. cohort_from: how units are divided by the definition's only breakdown
+    property; None to leave them together.
     """
 
     definition: Definition
@@ -92,6 +94,8 @@ class Rules:
     modes: tuple[str, ...] | None = None
     greedy: "Greedy | None" = None
     by_tries: bool = False
+    is_exact: bool = False
+    with_step_1: bool = False
     excluded: Excluded = Excluded.OWN_OUTCOME
     edges_ms: tuple[int, ...] = ()
     cohort_from: CohortFrom | None = None
@@ -144,8 +148,8 @@ def compared(
         keys = first.binder.bind("Array(UInt64)", list(known))
         results += f" UNION ALL SELECT arrayJoin({keys}), toUInt64(0), toUInt8(0), 0"
         each = (
-            first.binder.bind("Array(UInt8)", list(one))
-            for one in zip(*known.values(), strict=True)
+            first.binder.bind("Array(UInt8)", list(results_of_all))
+            for results_of_all in zip(*known.values(), strict=True)
         )
         own = ", ".join(
             f"transform(unit, {keys}, {of_units}, toUInt8(0)) AS {name}"
@@ -221,6 +225,8 @@ def _counted(plan: Plan, rules: Rules) -> tuple[dict[str, str], str]:
         return _by_greedy_fold(plan, rules, rules.greedy)
     if rules.by_tries:
         return _by_tries(plan, rules)
+    if rules.with_step_1:
+        return _with_step_1(plan, rules)
     strategy = Strategy.AUTO if plan.subset.units is None else Strategy.GENERAL
     relations = counted_units(plan, strategy)
     if rules.one_of_kind:
@@ -374,19 +380,19 @@ def _by_times(plan: Plan, rules: Rules, greedy: Greedy, events: str) -> str:
     shift_ms = -greedy.within_ms if greedy.within_ms is not None else 1
     if greedy.within_ms is None and plan.definition.in_step_order:
         shift_ms = 0
-    found, last = ["entries"], "entries.1"
+    columns, last = ["entries"], "entries.1"
     for k, exclusion in enumerate(plan.exclusions, 2):
         following = {f"at_{k}": _next(last, shift_ms, f"step_{k}")}
         if exclusion:
             following[f"stop_{k}"] = _next(last, 1, f"exclusion_{k}")
-        columns = ", ".join(f"{times} AS {name}" for name, times in following.items())
-        folded = f"SELECT *, {columns} FROM ({folded})"
-        found += following
+        more = ", ".join(f"{times} AS {name}" for name, times in following.items())
+        folded = f"SELECT *, {more} FROM ({folded})"
+        columns += following
         last = f"at_{k}"
-    names = ", ".join(f"found.{at} AS {name}" for at, name in enumerate(found[1:], 2))
+    names = ", ".join(f"found.{at} AS {name}" for at, name in enumerate(columns[1:], 2))
     return f"""
         SELECT unit, found.1.1 AS entry_ts, found.1.2 AS entry_id, found.1.3 AS part, {names}
-        FROM (SELECT unit, arrayJoin(arrayZip({", ".join(found)})) AS found FROM ({folded}))"""
+        FROM (SELECT unit, arrayJoin(arrayZip({", ".join(columns)})) AS found FROM ({folded}))"""
 
 
 def _next(times: str, shift_ms: int, others: str) -> str:
@@ -396,10 +402,10 @@ def _next(times: str, shift_ms: int, others: str) -> str:
     """
     marks = f"""arraySort(arrayConcat(arrayMap(t -> (t + {shift_ms}, 0), {times}),
                                       arrayMap(t -> (t, 1), {others})))"""
-    found = "arrayReverseFill(mark -> mark.2 = 1, marks)"
+    nearest = "arrayReverseFill(mark -> mark.2 = 1, marks)"
     return f"""arrayMap(marks -> arrayMap(
                    mark -> if(mark.2 = 1, mark.1, {_NEVER}),
-                   arrayFilter((mark, own) -> own.2 = 0, {found}, marks)), [{marks}])[1]"""
+                   arrayFilter((mark, own) -> own.2 = 0, {nearest}, marks)), [{marks}])[1]"""
 
 
 def _by_numbers(plan: Plan, rules: Rules, greedy: Greedy, events: str) -> str:
@@ -451,14 +457,17 @@ def _starts(plan: Plan, entries: Entries, event: str = "") -> str:
     return f"{starts} AND {plan.in_period(f'{event}ts')}"
 
 
-def _chosen(rules: Rules, entries: Entries, found: str) -> str:
-    """Return those of a unit's possible entries that may count. found: they, with parts as `3`."""
+def _chosen(rules: Rules, entries: Entries, possible: str) -> str:
+    """Return those of a unit's possible entries that may count.
+
+    possible: a sorted array of entries, whose third field is their part.
+    """
     if entries not in (Entries.FIRST, Entries.FIRST_EVER):
-        return found
+        return possible
     if entries is Entries.FIRST_EVER or not rules.counts_parts:
-        return f"arraySlice({found}, 1, 1)"
+        return f"arraySlice({possible}, 1, 1)"
     return f"""arrayMap(found -> arrayFilter(
-                   (entry, nth) -> nth = 1, found, arrayEnumerateUniq(found.3)), [{found}])[1]"""
+                   (entry, nth) -> nth = 1, found, arrayEnumerateUniq(found.3)), [{possible}])[1]"""
 
 
 def _follows(plan: Plan, within_ms: int | None, last: str) -> str:
@@ -490,15 +499,42 @@ def _runs(plan: Plan, folded: str) -> str:
         WHERE {plan.in_period("run.1")}"""
 
 
+def _with_step_1(plan: Plan, rules: Rules) -> tuple[dict[str, str], str]:
+    """Count the steps in any order that are done in one window, if step 1 is one of them.
+
+    The window opens with an event of any step in the period. No event matches several steps.
+    """
+    relations, events = _events_of_units(plan)
+    steps = {f"at_{k}": step.all for k, step in enumerate(plan.steps, 1)}
+    starts = f"{plan.overlaps('mask', plan.required)} AND {plan.in_period('ts')}{plan.may_enter()}"
+    lists = [f"groupArrayIf((ts, {_part(plan, rules, 'ts', '0')}), {starts}) AS sent"]
+    lists += [
+        f"arraySort(groupArrayIf(ts, {plan.overlaps('mask', bits)})) AS {name}"
+        for name, bits in steps.items()
+    ]
+    columns = ", ".join(["opens", *(_next("opens.1", 0, name) for name in steps)])
+    is_done = [f"(found.{at} <= until)" for at, _ in enumerate(steps, 2)]
+    tail = f"""
+        SELECT unit, found.1.2 AS part,
+               toUInt8(maxIf({" + ".join(is_done)}, {is_done[0]})) AS result
+        FROM (SELECT unit, found, least({plan.window_end("found.1.1")}, {_NEVER - 1}) AS until
+              FROM (SELECT unit, arrayJoin(arrayZip({columns})) AS found
+                    FROM (SELECT *, arraySort(sent) AS opens
+                          FROM (SELECT unit, {", ".join(lists)} FROM {events}
+                                WHERE unit != 0 GROUP BY unit HAVING notEmpty(sent)))))
+        GROUP BY unit, part HAVING result > 0"""
+    return relations, tail
+
+
 def _by_tries(plan: Plan, rules: Rules) -> tuple[dict[str, str], str]:
-    """Count as PostHog does, with exclusions.
+    """Count as PostHog does with exclusions, or as Amplitude does where order is exact.
 
     Each step keeps the time at which its latest try entered. An exclusion marks the try that waits
     at its step, and no step follows a marked one. The unit is gone if its furthest try is marked;
     a later one that gets as far replaces it. Where different events have equal times, exclusions
     are not looked at, and the others are read in the order of the steps.
     """
-    relations, events = _events_of_units(plan)
+    relations, events = _events_of_units(plan, matching=not rules.is_exact)
     n = len(plan.steps)
     starts, source = _entries_by_span(plan, rules, relations, events)
     reads = [f"if({starts}, [1], [])"]
@@ -514,34 +550,41 @@ def _by_tries(plan: Plan, rules: Rules) -> tuple[dict[str, str], str]:
     alike = "arrayFlatten(arrayMap(x -> arrayReverse(x.2), run))"
     mixed = "arraySort(arrayFilter(k -> k > 0, arrayFlatten(run.2)))"
     of_run = f"if(arrayUniq(run.2) = 1, {alike}, {mixed})"
+    earlier = "arrayPushFront(arrayPopBack(arrayMap(run -> run[1].1, runs)), toInt64(-1))"
     inputs = f"""
-        SELECT unit, part, arrayFlatten(arrayMap(run -> arrayMap(k -> (run[1].1, k), {of_run}),
-                                                 {together})) AS reads
-        FROM ({histories})"""
+        SELECT unit, part, arrayFlatten(arrayMap(
+                   (run, last) -> arrayMap(k -> (run[1].1, k, last), {of_run}),
+                   runs, {earlier})) AS reads
+        FROM (SELECT unit, part, {together} AS runs FROM ({histories}))"""
     before = "greatest(j - 1, 1)"
     entered, marked = f"if(j = 1, ts, s.at[{before}])", f"(j > 1 AND s.marked[{before}])"
     window = plan.window_ms if plan.window_ms is not None else 2**62
     is_next = f"""s.at[{n}] = 0 AND {entered} != 0 AND ts - {entered} <= {window}
                   AND s.at[j] != {entered}"""
+    if rules.is_exact:
+        is_next = f"""s.at[{n}] = 0 AND (j = 1 OR s.at[{before}] != 0)
+                      AND ts - {entered} <= {window} AND (j = 1 OR s.done[{before}] >= last)"""
     changed = "arrayMap((v, i) -> if(i = {0}, {1}, v), s.{2}, arrayEnumerate(s.{2}))"
     leads = "j > s.furthest OR (j = s.furthest AND s.gone)"
+    set_done = changed.format("j", "ts", "done") if rules.is_exact else "s.done"
     done = f"""tuple(
                    if({marked}, s.at, {changed.format("j", entered, "at")}),
                    if({marked}, s.marked, {changed.format("j", "0", "marked")}),
                    if({leads}, j, s.furthest), if({leads}, {marked}, s.gone),
-                   if({leads}, {entered}, s.since))"""
+                   if({leads}, {entered}, s.since), {set_done})"""
     excludes = f"s.furthest = j - 1 AND ts - s.since <= {window}"
     stopped = f"""tuple(s.at, {changed.format("j - 1", "1", "marked")}, s.furthest,
-                        s.gone OR ({excludes}), s.since)"""
-    same = "tuple(s.at, s.marked, s.furthest, s.gone, s.since)"
+                        s.gone OR ({excludes}), s.since, s.done)"""
+    same = "tuple(s.at, s.marked, s.furthest, s.gone, s.since, s.done)"
     advance = f"if({is_next}, if(k > 0, {done}, if({marked}, {same}, {stopped})), {same})"
-    state = "Tuple(at Array(Int64), marked Array(UInt8), furthest Int16, gone UInt8, since Int64)"
+    state = """Tuple(at Array(Int64), marked Array(UInt8), furthest Int16, gone UInt8, since Int64,
+                     done Array(Int64))"""
     none = f"arrayWithConstant({n}, 0)"
     tail = f"""
         SELECT unit, part, toUInt8(if(tries.gone, 0, tries.furthest)) AS result FROM (
-            SELECT unit, part, arrayFold((s, ts, k, j) -> CAST({advance}, '{state}'),
-                       reads.1, reads.2, arrayMap(k -> abs(k), reads.2),
-                       CAST(({none}, {none}, 0, 0, 0), '{state}')) AS tries
+            SELECT unit, part, arrayFold((s, ts, k, last, j) -> CAST({advance}, '{state}'),
+                       reads.1, reads.2, reads.3, arrayMap(k -> abs(k), reads.2),
+                       CAST(({none}, {none}, 0, 0, 0, {none}), '{state}')) AS tries
             FROM ({inputs}))
         WHERE result > 0"""
     return relations, _with_first_values(plan, rules, relations, tail)

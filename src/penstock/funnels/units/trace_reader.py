@@ -122,7 +122,8 @@ def trace_there(
     """Return a unit and the decisions on its events by the rules of another tool."""
     decisions: dict[str, Explanation] | None = None
     rules = rules_of(comparison, comparison.switches)
-    if rules is None or rules.by_tries or (rules.greedy and rules.definition.excludes):
+    is_unknown = rules is None or rules.by_tries or rules.with_step_1
+    if rules is None or is_unknown or (rules.greedy and rules.definition.excludes):
         decisions = None
     elif rules.greedy is not None and rules.greedy.within_ms is not None:
         events = [

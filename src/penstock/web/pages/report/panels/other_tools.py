@@ -7,12 +7,12 @@ from pydantic import BaseModel
 
 from penstock.base.errors import Invalid
 from penstock.funnels.other_tools.rules import TOOLS, Tool
-from penstock.funnels.other_tools.schema import LikeQuery
 from penstock.funnels.queries.context import QueryContext
+from penstock.funnels.queries.schema import PeriodQuery
 from penstock.funnels.questions import RESULTS, FunnelQuestion
 from penstock.web.pages.report.panels.context import Parameters, ReportContext
 
-Q = TypeVar("Q", bound=LikeQuery)
+Q = TypeVar("Q", bound=PeriodQuery)
 R = TypeVar("R", bound=BaseModel)
 
 _NAMES = {

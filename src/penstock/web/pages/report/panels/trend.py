@@ -180,7 +180,7 @@ def _like(
         None if bucket.maturing and context.page.has_window else rate(like.completed, like.entered)
         for bucket, like in zip(buckets, likes, strict=True)
     ]
-    look = {"style": "percent", "colour": "series-2"}
+    look = {"style": "percent", "colour": "series-2", "line": "dashed"}
     return [{"label": f"In {name}", "values": values, **look}]
 
 
