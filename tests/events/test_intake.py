@@ -40,7 +40,7 @@ def event(client_id: str, **changes: Any) -> NewEvent:
         now_ms,
         "v",
         None,
-        b"",
+        b"\0" * 16,
         dedupe_key(SITE, Family.EVENTS, client_id),
         is_public=False,
     )

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NewType
 
@@ -62,22 +63,23 @@ def first_id(prefix: str, at_ms: int) -> str:
 
 _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 MAX_NUMBERED = len(_PAIRS) ** 2
-"""Number of IDs that `numbered_id` can create for one time and seed."""
+"""Number of IDs that `numbered_ids` can create for one time."""
 
 
-def numbered_id(prefix: str, now_ms: int, number: int, seed: bytes | None) -> str:
-    """Return the ID of one of the records that are created at the same time.
+def numbered_ids(prefix: str, now_ms: int, seeds: Sequence[bytes | None], first: int) -> list[str]:
+    """Return the IDs of records that are created at the same time, numbered from `first`.
 
-    It has the form of `new_id`. IDs of equal times sort by number, which is below `MAX_NUMBERED`.
-    seed: at least 12 bytes that no one can guess, from which the rest of the ID is derived; None
-    chooses it at random.
+    They have the form of `new_id`. IDs of equal times sort by number, which is below
+    `MAX_NUMBERED`. seeds: 16 bytes for each record, which no one can guess, from which the rest of
+    its ID is derived; None chooses it at random.
     """
-    rest = (
-        seed[:_SEED_DIGITS].translate(_DIGIT_OF_BYTE).decode()
-        if seed is not None
-        else _random_digits(1)[0][:_SEED_DIGITS]
-    )
-    return f"{prefix}_{_time_digits(now_ms)}{_PAIRS[number >> 10]}{_PAIRS[number & 1023]}{rest}"
+    start = f"{prefix}_{_time_digits(now_ms)}"
+    digits = b"".join(seed or secrets.token_bytes(16) for seed in seeds).translate(_DIGIT_OF_BYTE)
+    texts = digits.decode()
+    return [
+        f"{start}{_PAIRS[number >> 10]}{_PAIRS[number & 1023]}{texts[at : at + _SEED_DIGITS]}"
+        for number, at in enumerate(range(0, len(texts), 16), first)
+    ]
 
 
 # The first byte of a packed ID. IDs of Penstock have 130 bits, so their first byte is below 4.
@@ -90,7 +92,7 @@ for _digit, _python_digit in zip(_ALPHABET, _PYTHON_DIGITS, strict=True):
     _TO_PYTHON[ord(_digit)] = ord(_python_digit)
 
 
-@lru_cache(maxsize=2_000)
+@lru_cache(maxsize=10_000)
 def packed_id(prefix: str, text: str) -> bytes:
     """Return any ID in few bytes: 17 for a UUID, and for an ID of Penstock with this prefix."""
     try:

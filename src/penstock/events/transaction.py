@@ -24,12 +24,12 @@ from penstock.events.model import (
 from penstock.events.property_keys import PropertyKeys
 from penstock.events.quarantine import store as quarantine_store
 from penstock.events.quarantine.model import QuarantineLimits
+from penstock.events.repeats import store as repeats_store
 from penstock.events.repeats.event_keys import EventKeys
 from penstock.events.repeats.model import (
     DedupeRecord,
-    EventKey,
     body_number,
-    event_id,
+    event_ids,
     event_number,
     last_number,
 )
@@ -140,35 +140,43 @@ def store_items(
         if index not in claims
     }
     times = order_batches(events, visitors, identity_changes.aliases, visitor_times)
-    new_keys = []
+    new_keys: dict[bytes, tuple[int, int, int, bytes]] = {}
     rows = []
     # Numbers increase, so that events with equal times are read in the order in which they were
     # sent, and a repeated batch shows the same data quality.
     number = event_number(id_ms, 0)
+    keys_or_none = [
+        None if (key := events[index].dedupe_key) is None else hashes[key]
+        for index in new_indexes
+        if index not in claims
+    ]
+    own_ids = iter(zip(keys_or_none, event_ids(number, keys_or_none), strict=True))
     for index, resolution in zip(new_indexes, resolutions, strict=True):
         if index in claims:
             outcomes[index] = resolution
             continue
         event, visitor_id = events[index], resolution.visitor_id
-        key = None if event.dedupe_key is None else hashes[event.dedupe_key]
-        own_id = event_id(number, key)
+        key, own_id = next(own_ids)
         outcomes[index] = Receipt(
             Status.ACCEPTED, own_id, visitor_id, event.warnings + resolution.notices
         )
         rows.append(event_row(event, own_id, visitor_id, times.by_index.get(index)))
         if key is not None:
             origin = event_keys.origin(connection, event.scope_id, event.import_id)
-            body, visitor = body_number(event.body_hash), packed_id("vis", visitor_id)
-            new_keys.append(EventKey(key, number, body, origin, visitor, None))
+            visitor = packed_id("vis", visitor_id)
+            new_keys[key] = number, body_number(event.body_hash), origin, visitor
         number += 1
-    event_keys.add(connection, new_keys)
+    repeats_store.add_new(connection, new_keys)
     store.put_in_outbox(connection, rows, identity_changes, now_ms)
-    firsts: dict[bytes | None, tuple[NewEvent, Outcome]] = {}
-    for index, event in events.items():
-        if index in outcomes:
-            firsts[event.dedupe_key] = (event, outcomes[index])
-        else:
-            outcomes[index] = _repeat_outcome(event, known, firsts)
+    repeats = [index for index in events if index not in outcomes]
+    if repeats:
+        firsts = {
+            event.dedupe_key: (event, outcomes[index])
+            for index, event in events.items()
+            if index in outcomes
+        }
+        for index in repeats:
+            outcomes[index] = _repeat_outcome(events[index], known, firsts)
     quarantine_store.remove(
         connection,
         [entry for entry in replayable if not isinstance(outcomes[replays[entry]], Rejected)],
@@ -190,7 +198,7 @@ def _hashes(
     keys = [event.dedupe_key for event in events if event.dedupe_key is not None]
     if earlier_until_ms:
         keys += [event.earlier_dedupe_key for event in events if event.earlier_dedupe_key]
-    return {key: event_keys.hash(key) for key in keys}
+    return event_keys.hashes(keys)
 
 
 def _known_records(

@@ -67,9 +67,10 @@ class EventKeys:
         assert sealed is not None
         self._secret = b64decode(self._box.open(sealed))
 
-    def hash(self, dedupe_key: bytes) -> bytes:
-        """Return the key under which a dedupe key is stored."""
-        return blake2b(dedupe_key, digest_size=16, key=self._secret).digest()
+    def hashes(self, dedupe_keys: Iterable[bytes]) -> dict[bytes, bytes]:
+        """Return the keys under which dedupe keys are stored, by dedupe key."""
+        secret = self._secret
+        return {key: blake2b(key, digest_size=16, key=secret).digest() for key in dedupe_keys}
 
     def find(
         self, connection: Connection, keys: Mapping[bytes, bytes]
@@ -110,9 +111,6 @@ class EventKeys:
         if self.has_earlier:
             earlier_store.remove(connection, list(keys))
         store.remove(connection, keys.values(), up_to)
-
-    def add(self, connection: Connection, rows: Iterable[EventKey]) -> None:
-        store.add(connection, rows)
 
     def is_expired(self, created_at_ms: int, now_ms: int) -> bool:
         """Whether a key that was created then may be used again."""

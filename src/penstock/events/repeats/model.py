@@ -1,14 +1,15 @@
 """Plain types for recognising repeats, and what an event's number says. No I/O."""
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from penstock.base.ids import (
     MAX_NUMBERED,
     EventId,
     ImportId,
     VisitorId,
-    numbered_id,
+    numbered_ids,
     unpacked_id,
 )
 
@@ -48,12 +49,12 @@ class EventKey(NamedTuple):
 
 
 _HALVES = Struct(">qq")
+_FIRST_HALF: Callable[[bytes], tuple[int]] = Struct(">q").unpack_from
 
 
-def halves(key: bytes) -> tuple[int, int]:
-    """Return a key as two numbers, the form in which it is stored."""
-    high, low = _HALVES.unpack(key)
-    return high, low
+def halves(keys: Iterable[bytes]) -> Iterator[tuple[int, int]]:
+    """Yield each key as two numbers, the form in which it is stored."""
+    return cast("Iterator[tuple[int, int]]", _HALVES.iter_unpack(b"".join(keys)))
 
 
 def key_of(high: int, low: int) -> bytes:
@@ -68,7 +69,7 @@ def event_key(high: int, low: int, *columns: Any) -> EventKey:
 def event_id_of(row: EventKey) -> EventId:
     """Return the ID of the event with this key."""
     if row.event_id is None:
-        return event_id(row.number, row.key)
+        return event_ids(row.number, [row.key])[0]
     return EventId(unpacked_id("evt", row.event_id))
 
 
@@ -105,11 +106,18 @@ def number_ms(number: int) -> int:
     return number >> _NUMBER_BITS
 
 
-def event_id(number: int, key: bytes | None) -> EventId:
-    """Return the ID of an event. key: hash of its dedupe key; None if it has none."""
-    return EventId(numbered_id("evt", number_ms(number), number & MAX_NUMBERED - 1, key))
+def event_ids(first: int, keys: Sequence[bytes | None]) -> list[EventId]:
+    """Return the IDs of events of one commit, numbered from `first`.
+
+    keys: hashes of their dedupe keys; None for an event that has none.
+    """
+    ids = numbered_ids("evt", number_ms(first), keys, first & MAX_NUMBERED - 1)
+    return cast("list[EventId]", ids)
 
 
 def body_number(body_hash: bytes) -> int:
-    """Return half of a content hash, for storing it: it only distinguishes events with one ID."""
-    return int.from_bytes(body_hash[:8], signed=True)
+    """Return half of a content hash, for storing it: it only distinguishes events with one ID.
+
+    body_hash: at least 8 bytes.
+    """
+    return _FIRST_HALF(body_hash)[0]

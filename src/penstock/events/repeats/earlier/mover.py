@@ -7,7 +7,7 @@ from penstock.events.repeats import store as repeats_store
 from penstock.events.repeats.earlier import store
 from penstock.events.repeats.earlier.model import EarlierKey
 from penstock.events.repeats.event_keys import EventKeys
-from penstock.events.repeats.model import EventKey, Origin, event_number
+from penstock.events.repeats.model import DedupeRecord, EventKey, Origin, event_number
 from penstock.metadb.database import Database
 
 _WORK = 7305808869229538680
@@ -42,24 +42,29 @@ class EarlierKeyMover:
                     for key in keys
                     if not self._event_keys.is_expired(key.record.created_at_ms, now_ms)
                 ]
+                hashes = self._event_keys.hashes(key.dedupe_key for key in lasting)
                 origins = {
                     origin: repeats_store.origin_number(db, origin)
                     for origin in dict.fromkeys(map(_origin, lasting))
                 }
-                repeats_store.add(db, [self._moved(key, origins[_origin(key)]) for key in lasting])
+                moved = [
+                    _event_key(hashes[key.dedupe_key], origins[_origin(key)], key.record)
+                    for key in lasting
+                ]
+                repeats_store.add(db, moved)
                 store.remove_by_id(db, [key.id for key in keys])
         return _PAUSE_S
 
-    def _moved(self, key: EarlierKey, origin: int) -> EventKey:
-        record = key.record
-        return EventKey(
-            self._event_keys.hash(key.dedupe_key),
-            event_number(record.created_at_ms, 0),
-            record.body,
-            origin,
-            None if record.visitor_id is None else packed_id("vis", record.visitor_id),
-            packed_id("evt", record.event_id),
-        )
+
+def _event_key(key: bytes, origin: int, record: DedupeRecord) -> EventKey:
+    return EventKey(
+        key,
+        event_number(record.created_at_ms, 0),
+        record.body,
+        origin,
+        None if record.visitor_id is None else packed_id("vis", record.visitor_id),
+        packed_id("evt", record.event_id),
+    )
 
 
 def _origin(key: EarlierKey) -> Origin:
