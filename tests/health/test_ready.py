@@ -35,6 +35,7 @@ WORKERS = {
     "store_sizes",
     "backup_fence",
     "checkpoints",
+    "memory",
     "event_rows",
     "forecasts",
     "visitor_releases",

@@ -7,14 +7,14 @@ error from SQLAlchemy is a bug.
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
 from threading import Lock
 from time import monotonic, sleep
 
 import structlog
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Connection, QueuePool, inspect, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import (
     ArgumentError,
@@ -254,6 +254,19 @@ class Database:
                     self._log = sqlite.checkpoint(connection)
         is_busy = self._log.copied_since(earlier) >= _MANY_PAGES
         return _SHORT_PAUSE_S if is_busy else _LONG_PAUSE_S
+
+    def release_memory(self) -> None:
+        """Free the pages that idle connections to SQLite keep in memory. Blocks writers briefly."""
+        if not self.is_sqlite:
+            return
+        with self._translated_errors(), ExitStack() as stack:
+            pool = self.engine.pool
+            assert isinstance(pool, QueuePool)
+            for _ in range(pool.checkedin()):
+                sqlite.release_memory(stack.enter_context(self.engine.connect()))
+            with self._writer_turn():
+                if self._writer is not None:
+                    sqlite.release_memory(self._writer)
 
     @contextmanager
     def exclusive_lock(self, work: int, wait_s: float = 0.0) -> Iterator[bool]:

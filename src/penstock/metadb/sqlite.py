@@ -77,6 +77,13 @@ def checkpoint(connection: Connection) -> LogState:
     return LogState(pages, copied)
 
 
+def release_memory(connection: Connection) -> None:
+    """Free the connection's cached pages."""
+    driver = connection.connection.dbapi_connection
+    assert isinstance(driver, sqlite3.Connection)
+    driver.execute("PRAGMA shrink_memory")
+
+
 def quick_check(connection: Connection, until_s: float) -> str | None:
     """Return the result of SQLite's check of its file, `ok` or the damage; None if time is up.
 

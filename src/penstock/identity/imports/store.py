@@ -78,9 +78,9 @@ def _note_imports(
     }
     stated = {
         (import_id, statement)
-        for import_id, *ids in named
+        for import_id, scope, visitor_id, user_id, home in named
         if import_id is not None
-        for statement in _statements(*ids)
+        for statement in _statements(scope, visitor_id, user_id, home)
         if statement not in others
     }
     new = {statement for _, statement in stated if _is_new(statement, resolver, before)}
