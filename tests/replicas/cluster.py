@@ -14,6 +14,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -270,7 +271,11 @@ class FrontProxy:
 
     def _forward(self, method: str, path: str, headers: dict[str, str], body: bytes) -> _Response:
         if b"ON CLUSTER" in body[:100_000]:
-            return self._run_on_cluster(method, path, headers, body.decode())
+            run = partial(self._run_on_cluster, method, path, headers, body.decode())
+            if b"distributed_ddl_task_timeout = 0" not in body:
+                return run()
+            Thread(target=run, daemon=True).start()
+            return 200, [], b""
         for server in self._order:
             with suppress(ConnectionRefusedError):
                 return _send(server, method, path, headers, body)
@@ -284,7 +289,8 @@ class FrontProxy:
             plain = _NEW_TABLE.sub(rf"\1 UUID '{uuid4()}'", plain)
         shards = set[int]()
         for server in self._cluster.servers:
-            if not server.is_up or (_ONE_OF_SHARD.match(plain) and server.member.shard in shards):
+            is_replicated = _ONE_OF_SHARD.match(plain) and "exchanged_local" not in plain
+            if not server.is_up or (is_replicated and server.member.shard in shards):
                 continue
             shards.add(server.member.shard)
             until_s = time.monotonic() + PATIENCE_S

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from penstock.funnels.statements import shared_fold
 from penstock.settings import Settings
 from penstock.warehouse import migrations
 from penstock.warehouse.client import Warehouse
@@ -38,7 +39,9 @@ def _migrated(
         data=tmp_path_factory.mktemp("data"), url=_cluster.url, cluster=Cluster(CLUSTER)
     )
     migrations.migrate(warehouse)
-    yield warehouse
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shared_fold, "WORTH_SHARING", 0)
+        yield warehouse
     Warehouse.close(warehouse)
 
 

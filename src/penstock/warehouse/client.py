@@ -110,7 +110,7 @@ class Warehouse(Connections):
             responses = Responses.of(self.query(self.cluster.check_shards)[1])
             database = self._writer.database or "default"
             self._shards = Shards(self.cluster.name, database, responses.total)
-        return self._shards if self._shards.count > 1 else None
+        return self._shards if self._shards.number > 1 else None
 
     def query(
         self,

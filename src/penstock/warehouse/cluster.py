@@ -227,12 +227,12 @@ def shard_table(table: str) -> str:
 class Shards(NamedTuple):
     """The shards of a cluster, which has more than one.
 
-    cluster: its name. database: Penstock's database. count: number of shards.
+    cluster: its name. database: Penstock's database. number: how many shards it has.
     """
 
     cluster: str
     database: str
-    count: int
+    number: int
 
     def read(self, sql: str) -> str:
         """Return a relation with the rows of a statement that each shard runs on its own tables."""

@@ -62,14 +62,15 @@ def send_events(plan: Plan, shards: Shards) -> str:
     UNION ALL
     SELECT {_EXCHANGE} AS exchange, {marked}
     FROM (SELECT toInt64(count()) AS stored FROM events WHERE {event_scope(plan)})
-    ARRAY JOIN CAST(range({shards.count}), 'Array(UInt64)') AS target"""
+    ARRAY JOIN CAST(range({shards.number}), 'Array(UInt64)') AS target"""
     return f"""
     INSERT INTO exchanged (exchange, {", ".join(columns)})
     SELECT * FROM {shards.read(rows)}"""
 
 
 def shared_relations(plan: Plan, relations: Mapping[str, str]) -> dict[str, str]:
-    """Return the relations that a shard needs to fold its units.
+    """Return the relations that a shard needs to fold its units. Those of other breakdowns than by
+    entry do not read `entry_values`.
 
     relations: those of the whole statement, up to its units.
     """
@@ -97,14 +98,14 @@ def shared_relations(plan: Plan, relations: Mapping[str, str]) -> dict[str, str]
         own["entry_values"] = f"""
     SELECT {combine_hashes(keys)} AS value, any([{", ".join(keys)}]) AS keys,
            CAST([], 'Array(String)') AS texts
-    FROM matched GROUP BY value"""
+    FROM matched WHERE {plan.overlaps("mask", plan.entry_bits)} GROUP BY value"""
     return {**relations, **own}
 
 
 def is_complete(plan: Plan, shards: Shards) -> str:
     """Return a condition that holds, or fails if a shard may lack an event of the profile."""
     stored = plan.binder.bind("Int64", plan.profile.events)
-    is_incomplete = f"count() != {shards.count} OR sum(ts) < {stored}"
+    is_incomplete = f"count() != {shards.number} OR sum(ts) < {stored}"
     return f"""0 IN (
         SELECT throwIf({is_incomplete}) FROM exchanged WHERE exchange = {_EXCHANGE} AND mask = 0)"""
 
