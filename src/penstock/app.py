@@ -177,6 +177,7 @@ def build_services(
         core,
         accounts,
         wait_until_shipped=wait_until_shipped,
+        reads_everything=events.shipper.reads_everything,
         read_people=people.read,
         read_gaps=events.gaps,
         find_receipt=partial(find_receipt, database, settings.base_url),
