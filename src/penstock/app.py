@@ -179,6 +179,7 @@ def build_services(
         accounts,
         wait_until_shipped=wait_until_shipped,
         read_shipments=events.shipper.shipments,
+        reads_everything=events.shipper.reads_everything,
         read_people=people.read,
         read_gaps=events.gaps,
         find_receipt=partial(find_receipt, database, settings.base_url),

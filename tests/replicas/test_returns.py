@@ -2,6 +2,8 @@
 
 import pytest
 
+from penstock.funnels.queries.engine import Engine, EngineRows
+from penstock.funnels.statements.query import Statement
 from penstock.warehouse.client import Warehouse
 from tests.clickhouse_server import DATABASE
 from tests.replicas.cluster import ReplicatedCluster
@@ -109,3 +111,27 @@ def test_reports_under_load_are_right_while_servers_die_and_return(
             )
             cluster.heal()
     assert_stored_once(warehouse, workspace, load.acknowledged)
+
+
+def test_a_report_is_not_fresh_if_a_replica_without_all_rows_takes_over_before_it(
+    cluster: ReplicatedCluster, workspace: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = results_of_a_funnel(workspace.client)
+    post_batch(workspace, visitors(0))
+    assert entered(workspace.client, results) == BATCH
+    cluster.sync()
+    cluster.hold_fetches(3)
+    post_batch(workspace, visitors(BATCH))
+    run_statement = Engine.run
+
+    def run_after_a_kill(engine: Engine, statement: Statement) -> EngineRows:
+        """Run a statement when the replica that was found to have all rows is gone."""
+        cluster.servers[2].end()
+        return run_statement(engine, statement)
+
+    monkeypatch.setattr(Engine, "run", run_after_a_kill)
+    report: Report = eventually(lambda: read_report(workspace.client, results))
+    assert report.units < 2 * BATCH
+    assert not report.is_complete
+    cluster.heal()
+    assert entered(workspace.client, results) == 2 * BATCH

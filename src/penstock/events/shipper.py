@@ -140,9 +140,16 @@ class Shipper:
             self.worker.wake()
             with self._shipped:
                 self._shipped.wait(min(left_s, 0.05))
-        if self._warehouse.cluster is None or up_to is not None:
+        return up_to is not None or self.reads_everything(max(0.0, deadline_s - monotonic()))
+
+    def reads_everything(self, timeout_s: float) -> bool:
+        """Wait until queries read everything that is in the event store now. Blocks.
+
+        Looks at least once, and returns False after `timeout_s`: the replicas that are read lag.
+        """
+        if self._warehouse.cluster is None:
             return True
-        return await_replicas(self._database, self._warehouse, deadline_s)
+        return await_replicas(self._database, self._warehouse, monotonic() + timeout_s)
 
     @contextmanager
     def paused(self) -> Iterator[None]:

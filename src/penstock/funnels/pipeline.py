@@ -17,6 +17,7 @@ from copy import copy
 from dataclasses import replace
 from functools import cache, partial
 from hashlib import sha256
+from operator import attrgetter
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
@@ -73,6 +74,8 @@ _MAX_CACHED_ROWS, _MAX_CACHED_ROWS_PER_RESULT = 20_000, 1_000
 takes one to two kilobytes.
 """
 
+_IS_FRESH = attrgetter("is_fresh")
+
 T = TypeVar("T")
 
 
@@ -93,6 +96,11 @@ ReadMembers = Callable[[WorkspaceId, str], CohortMembers]
 ReadLostEvents = Callable[[Collection[WebsiteId], int | None, int | None], int]
 """A function that returns the number of events that the websites' clients reported as dropped in a
 period.
+"""
+
+ReadsEverything = Callable[[float], bool]
+"""Waits until queries read all rows of the event store. Returns False if that takes longer than the
+given number of seconds, because replicas lag.
 """
 
 FindReceipt = Callable[[WorkspaceId, str], str | None]
@@ -125,6 +133,7 @@ class FunnelQueryRunner:
         database: Database,
         *,
         wait_until_shipped: WaitUntilShipped,
+        reads_everything: ReadsEverything,
         outcomes: OutcomeService,
         read_people: ReadPeople,
         read_gaps: ReadGaps,
@@ -140,6 +149,7 @@ class FunnelQueryRunner:
         self._outcomes = outcomes
         self._websites, self._funnels, self._clock = websites, funnels, clock
         self._wait_until_shipped = wait_until_shipped
+        self._reads_everything = reads_everything
         self._fresh_wait_s = settings.limits.fresh_wait_s
         self._engine = Engine(warehouse, settings, clock)
         self._snapshots = SnapshotReader(warehouse, clock)
@@ -329,14 +339,16 @@ class FunnelQueryRunner:
         rows from events or from stored outcomes.
         """
         if context.only_cached:
-            rows, is_hit = self._cache.get_cached(_cache_key(context, statement)), True
+            key = _cache_key(context, statement)
+            rows, is_hit = self._cache.get_cached(key, is_usable=_IS_FRESH), True
         elif not context.is_fresh:
             rows, is_hit = compute(), False
         else:
             with self._engine.explain_errors():
                 rows, is_hit = self._cache.get(
                     _cache_key(context, statement),
-                    compute,
+                    partial(self._compute_fresh, compute),
+                    is_usable=_IS_FRESH,
                     is_current=lambda: self._snapshots.is_unchanged(
                         context.definition, context.params, context.version
                     ),
@@ -350,10 +362,18 @@ class FunnelQueryRunner:
             Provenance(
                 rows.computed_at_ms,
                 served_from,
-                is_fresh=context.is_fresh,
+                is_fresh=context.is_fresh and rows.is_fresh,
                 direct_reason=None if is_hit else rows.direct_reason,
             ),
         )
+
+    def _compute_fresh(self, compute: Callable[[], EngineRows]) -> EngineRows:
+        """Compute rows, and once more if another replica, which lags, may have been read."""
+        rows = compute()
+        if self._reads_everything(0.0):
+            return rows
+        self._reads_everything(self._fresh_wait_s)
+        return compute()._replace(is_fresh=self._reads_everything(0.0))
 
     def stream(
         self,

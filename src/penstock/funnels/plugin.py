@@ -19,7 +19,12 @@ from penstock.funnels.internal_traffic.service import InternalTrafficService
 from penstock.funnels.outcomes import routes as outcome_routes
 from penstock.funnels.outcomes.service import OutcomeService
 from penstock.funnels.outcomes.worker import OutcomeWorker
-from penstock.funnels.pipeline import FindReceipt, FunnelQueryRunner, ReadLostEvents
+from penstock.funnels.pipeline import (
+    FindReceipt,
+    FunnelQueryRunner,
+    ReadLostEvents,
+    ReadsEverything,
+)
 from penstock.funnels.queries.coverage import ReadGaps
 from penstock.funnels.queries.engine import Engine
 from penstock.funnels.queries.request import provide_run_question
@@ -76,6 +81,7 @@ def build(
     *,
     wait_until_shipped: WaitUntilShipped,
     read_shipments: ReadShipments,
+    reads_everything: ReadsEverything,
     read_people: ReadPeople,
     read_gaps: ReadGaps,
     find_receipt: FindReceipt,
@@ -85,7 +91,8 @@ def build(
 ) -> FunnelsRoom:
     """Build the room.
 
-    wait_until_shipped, read_shipments, read_lost_events: functions of the events room.
+    wait_until_shipped, read_shipments, reads_everything, read_lost_events: functions of the events
+    room.
     read_people: names the people behind visitors; a function of the identity room.
     read_gaps: finds the imports and deletions that limit the coverage of a report.
     find_receipt: finds the receipt of a question; a function of the receipts room.
@@ -106,6 +113,7 @@ def build(
         clock,
         database,
         wait_until_shipped=wait_until_shipped,
+        reads_everything=reads_everything,
         outcomes=outcomes,
         read_people=read_people,
         read_gaps=read_gaps,

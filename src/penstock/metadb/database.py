@@ -186,9 +186,9 @@ class Database:
     def _require_own_schema(self, connection: Connection) -> None:
         cursor = connection.exec_driver_sql(_SCHEMA_OF_WRITE).cursor
         assert cursor is not None
-        [is_free] = cursor.fetchone()
+        [[is_free]] = cursor.fetchall()
         cursor.nextset()
-        [version] = cursor.fetchone()
+        [[version]] = cursor.fetchall()
         self.is_newer = version not in _known_versions()
         if self.is_newer or not is_free:
             raise _newer_schema()

@@ -100,7 +100,8 @@ class EngineRows(NamedTuple):
     """Rows of one statement. Several requests share these rows, so do not change them.
 
     is_stored: whether they come from stored outcomes. direct_reason: why they come from events
-    instead; None for stored rows, and for statements that always read events.
+    instead; None for stored rows, and for statements that always read events. is_fresh: False if
+    the replicas that were read may have lacked rows.
     """
 
     names: Sequence[str]
@@ -108,6 +109,7 @@ class EngineRows(NamedTuple):
     computed_at_ms: int
     is_stored: bool = False
     direct_reason: DirectReason | None = None
+    is_fresh: bool = True
 
 
 class Engine:
