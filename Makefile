@@ -115,7 +115,8 @@ test-shards: $(DEV) ## Test everything that reads or deletes events over two sha
 	@scripts/setup tests
 	PENSTOCK_TEST_ENGINE=shards PENSTOCK_KILLS=$(or $(KILLS),30) $(PYTEST) tests/activity tests/catalogue \
 		tests/events/deletions tests/funnels tests/identity tests/jobs tests/links/statistics tests/webhooks \
-		tests/warehouse/test_cluster.py tests/warehouse/test_shards.py tests/warehouse/test_shard_faults.py $(ARGS)
+		tests/warehouse/test_cluster.py tests/warehouse/test_shards.py tests/warehouse/test_shared_folds.py \
+		tests/warehouse/test_shard_faults.py $(ARGS)
 
 .PHONY: test-replicas
 test-replicas: $(DEV) ## Kill, freeze and hold back each of two shards' two replicas, with a real ZooKeeper, which it installs

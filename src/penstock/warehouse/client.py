@@ -10,6 +10,7 @@ from shutil import copyfileobj
 from typing import IO, Any, NamedTuple, Protocol, cast
 
 import structlog
+from clickhouse_connect.driver.summary import QuerySummary
 
 from penstock.base.errors import StoreUnavailable
 from penstock.base.row_files import RowFormat
@@ -107,7 +108,7 @@ class Warehouse(Connections):
         if self.cluster is None:
             return None
         if self._shards is None:
-            responses = Responses.of(self.query(self.cluster.check_shards)[1])
+            responses = Responses.of(self.query_at_once(self.cluster.check_shards)[1])
             database = self._writer.database or "default"
             self._shards = Shards(self.cluster.name, database, responses.total)
         return self._shards if self._shards.number > 1 else None
@@ -153,11 +154,13 @@ class Warehouse(Connections):
             "min_insert_block_size_bytes": 0,
         }
         with self._open_reader(sql, {**settings, **sending}) as statement:
-            statement.run(
+            sent = statement.run(
                 lambda: statement.client.command(
                     *self._render(sql, parameters), settings=dict(statement.settings)
                 )
             )
+            if (work := current_work()) and isinstance(sent, QuerySummary):
+                work.rows_read += int(sent.summary.get("read_rows", 0))
 
     def drop_exchange(self, exchange: int) -> None:
         """Drop the rows of an exchange without waiting for the servers. If that fails, the engine
