@@ -1,6 +1,7 @@
 """Returns memory that work has left behind to the system."""
 
 import ctypes
+from collections.abc import Callable
 from time import monotonic, process_time
 
 from penstock.metadb.database import Database
@@ -19,14 +20,15 @@ class UnusedMemory:
     keeps freed memory of each thread for its next allocations.
     """
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, used_s: Callable[[], float] = process_time) -> None:
+        """used_s: returns the processor time of this process in seconds."""
+        self._database, self._read_used_s = database, used_s
         self._was_busy = False
-        self._looked_s, self._used_s = monotonic(), process_time()
+        self._looked_s, self._used_s = monotonic(), used_s()
 
     def look(self) -> None:
         """Return the memory if the process was busy and is now at rest. A worker's step."""
-        now_s, used_s = monotonic(), process_time()
+        now_s, used_s = monotonic(), self._read_used_s()
         is_busy = used_s - self._used_s > _BUSY_CORES * (now_s - self._looked_s)
         self._looked_s, self._used_s = now_s, used_s
         if self._was_busy and not is_busy:
