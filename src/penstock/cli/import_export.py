@@ -301,14 +301,18 @@ def _replace_internal_traffic(client: httpx.Client, folder: Path) -> None:
 def _event_files(
     folder: Path, manifest: Manifest, files: list[ExportedFile]
 ) -> Iterator[tuple[str, Iterator[bytes]]]:
-    """Yield the imports with a website's events: a name and the lines of each."""
+    """Yield the imports with a website's events: a name and the lines of each.
+
+    The last day is a separate import, because it may still change, and a changed import is read
+    again.
+    """
     days: list[ExportedFile] = []
     events = [file for file in files if file.table == "events"]
-    for index, file in enumerate(events):
+    for left, file in zip(reversed(range(len(events))), events, strict=True):
         days.append(file)
-        following = events[index + 1].bytes if index + 1 < len(events) else 0
+        following = events[-left].bytes if left else 0
         is_full = sum(day.bytes for day in days) + following > _FILE_BYTES // 8
-        if is_full or index + 1 == len(events):
+        if is_full or left <= 1:
             yield f"events-{days[0].day}-{days[-1].day}", _event_lines(folder, manifest, days)
             days = []
 
