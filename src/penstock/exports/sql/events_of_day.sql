@@ -1,7 +1,7 @@
 -- Events of a website in a span of time, in their reading order. The columns that are left out
 -- repeat other columns in a form for the engine.
 SELECT
-    * EXCEPT (visitor_key, scalars, hashes, import_id)
+    * EXCEPT (visitor_key, scalars, hashes, import_id, shipment)
     REPLACE (toString(kind) AS kind, toString(source) AS source)
 FROM events
 WHERE website_id = {website:String}
