@@ -2,7 +2,8 @@
 -- user: empty without a user.
 SELECT
     * EXCEPT (
-        scope_id, visitor_key, scalars, hashes, occurred_at, received_at, stated_at, import_id
+        scope_id, visitor_key, scalars, hashes, occurred_at, received_at, stated_at, import_id,
+        shipment
     ),
     toInt64(toUnixTimestamp64Milli(occurred_at)) AS occurred_ms,
     toInt64(toUnixTimestamp64Milli(received_at)) AS received_ms,

@@ -1,7 +1,8 @@
 -- One page of a visitor's events, newest first. visitors: all IDs of the visitor in the scope.
 SELECT
     * EXCEPT (
-        scope_id, visitor_key, scalars, hashes, occurred_at, received_at, stated_at, import_id
+        scope_id, visitor_key, scalars, hashes, occurred_at, received_at, stated_at, import_id,
+        shipment
     ),
     toInt64(toUnixTimestamp64Milli(occurred_at)) AS occurred_ms,
     toInt64(toUnixTimestamp64Milli(received_at)) AS received_ms,
