@@ -161,6 +161,16 @@ class Served:
             self.kill()
 
 
+def start_until_killed(data: Path, program: Sequence[str], key: str) -> None:
+    """Start a service, and wait until it dies, perhaps before it says that it has started."""
+    try:
+        served = Served(data, program=program, key=key)
+    except AssertionError:
+        return
+    served.client.close()
+    assert served.process.wait(timeout=PATIENCE_S) == -signal.SIGKILL
+
+
 def penstock(
     *arguments: str, start: Start = ForkedProcess, **settings: str
 ) -> subprocess.CompletedProcess[str]:

@@ -74,6 +74,8 @@ def read_on_the_loop(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     for module, name in (
         (events_service, "parse_object"),
         (events_service, "_parse_tracked"),
+        (events_service, "plain_server_event"),
+        (events_service, "plain_tracked_event"),
         (segment_service, "parse_object_with_list"),
         (attribution_service, "parse_model"),
         (handlers, "parse_model"),
@@ -134,7 +136,7 @@ def test_ten_ordinary_events_of_a_browser_are_read_on_the_loop(
     events = {"websiteId": workspace.website_id, "events": [item] * 10}
     answer = wire.client.post("/api/track", json=events, headers={"User-Agent": "Chrome"})
     assert answer.status_code == 202
-    assert read_on_the_loop == [True]
+    assert set(read_on_the_loop) == {True}
 
 
 @cases("path", ["/api/v1/events", "/api/track", "/api/auth/login"])

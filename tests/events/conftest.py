@@ -72,7 +72,8 @@ def stored_at(services: Services, warehouse: Warehouse) -> Callable[[str], list[
     def read(website_id: str) -> list[dict[str, Any]]:
         assert services.shipper.wait_until_shipped(PATIENCE_S)
         names, rows = warehouse.query(
-            "SELECT * REPLACE (toUnixTimestamp64Milli(occurred_at) AS occurred_at,"
+            "SELECT * EXCEPT (shipment)"
+            " REPLACE (toUnixTimestamp64Milli(occurred_at) AS occurred_at,"
             " toUnixTimestamp64Milli(received_at) AS received_at,"
             " toUnixTimestamp64Milli(stated_at) AS stated_at) FROM events"
             " WHERE website_id = {website_id:String} ORDER BY occurred_at, event_id",

@@ -2,7 +2,6 @@
 move. On both databases.
 """
 
-import signal
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,9 +27,9 @@ from tests.conftest import ShiftedClock
 from tests.events.conftest import Import
 from tests.events.deletions.conftest import finished, request_deletion
 from tests.events.event_keys import all_keys
-from tests.serving import Served
+from tests.serving import Served, start_until_killed
 from tests.tenant import BASE_URL, Tenant, visitor
-from tests.waiting import PATIENCE_S, eventually
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("warehouse")
 
@@ -306,9 +305,8 @@ def test_the_move_continues_after_a_kill(
         assert results(service.client, [event(site, 0)]) == [{**now, "status": "duplicate"}]
 
     program = ("tests.faults.faulty_service", boundary, str(number))
-    with Served(data, key=key, program=program) as service:
-        assert service.process.wait(timeout=PATIENCE_S) == -signal.SIGKILL
-        record_property("kills", 1)
+    start_until_killed(data, program, key)
+    record_property("kills", 1)
     with sqlite3.connect(data / "penstock.sqlite3") as db:
         [[left]] = db.execute("SELECT count(*) FROM dedupe_keys")
         [[moved]] = db.execute("SELECT count(*) FROM event_keys")

@@ -896,6 +896,7 @@ def test_a_whole_report(scene: Scene) -> None:
         "computedAt": report["computedAt"],
         "servedFrom": "query",
         "directReason": None,
+        "receipt": None,
         "lastKnownEventAt": report["coverage"]["lastEventAt"],
         "period": {"startAt": None, "endAt": None},
         "websiteId": None,

@@ -152,7 +152,7 @@ class Cluster:
         return _REBUILT.sub(lambda match: f"{match[1]} AS ", text) if _INSERT.search(text) else text
 
     def _change(self, match: Match) -> str:
-        if match[3] and match[2] not in SHARDED:
+        if match[3] and match[2] not in (*SHARDED, "exchanged_local"):
             # The other copies drop the partition as well, also if their server is down now.
             return match[0]
         return f"{match[1]} TABLE {shard_table(match[2])} {self._on_cluster}{match[3] or ''}"

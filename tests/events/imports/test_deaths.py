@@ -9,7 +9,7 @@ import pytest
 
 from tests.events.conftest import finished, only_import, upload_to
 from tests.events.imports.conftest import counts, line
-from tests.serving import Served, penstock
+from tests.serving import Served, penstock, start_until_killed
 from tests.waiting import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.usefixtures("starts_service")
@@ -44,12 +44,7 @@ class Deaths:
         return Served(self.data, program=self.program, key=self.key)
 
     def dies_again(self) -> None:
-        """Start the service, which may die before it says that it has started."""
-        try:
-            served = self.start()
-        except AssertionError:
-            return
-        assert died(served)
+        start_until_killed(self.data, self.program, self.key)
 
 
 @pytest.mark.slow("starts four services")
