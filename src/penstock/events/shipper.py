@@ -61,13 +61,12 @@ _DIED = "process_died"
 _MAX_DEATHS_OF_ROW = 3
 _SHIPMENT_BUNDLES = 500
 _PIECE_BYTES = 32 * 1024 * 1024
-# Gather commits into one insert, because each insert is a part that the engine must merge later,
-# and takes 50 ms of processor time even for one row. A query that must be fresh ends the pause.
+# Gather commits into one insert, because each insert is a part that the engine must merge later.
 _LINGER_S = 0.15
-_LONGEST_LINGER_S = 2.0
-# Length of the pause relative to the shipping time, so that shipping takes at most a tenth of the
+_LONGEST_LINGER_S = 0.6
+# Length of the pause relative to the shipping time, so that shipping takes at most a fifth of the
 # time.
-_LINGER_FACTOR = 9
+_LINGER_FACTOR = 4
 _POLL_S = 1.0  # Polling finds bundles that other nodes left behind.
 _STOP_S = 5.0
 # With this many rows, each of two shards almost certainly has at least one of them.
