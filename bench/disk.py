@@ -15,7 +15,7 @@ from bench.timing import in_new_process, wait_until_idle
 from penstock.warehouse.client import Warehouse
 
 _EVENTS = 200_000
-_SHOWN_BYTES = 0.05
+_SHOWN_BYTES = 1
 """Tables with fewer bytes per event than this are added up in one row."""
 _SQLITE_TABLES = """
 SELECT coalesce(tbl_name, dbstat.name), sum(pgsize)
