@@ -1,1 +1,1 @@
-"""Notifications of changes between nodes that share a PostgreSQL database."""
+"""Each node: hears of changes by nodes that share its PostgreSQL, and returns unused memory."""
